@@ -1,0 +1,100 @@
+/* Doorbells over futexes. The sequentially consistent fences in ring and prepare are the two
+ * halves of one store-buffer pattern: the ringer stores its flag, fences, reads `sleepers`; the
+ * sleeper adds to `sleepers`, fences, reads the flags. At least one of them sees the other. */
+#define _GNU_SOURCE
+#include "base/doorbell.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE_BYTES = 4096 };
+
+static struct ccl_bell fallback_bell;
+static struct ccl_bell *self_bell;
+static int self_fd = -1;
+static pthread_once_t self_once = PTHREAD_ONCE_INIT;
+
+static void make_self(void)
+{
+    self_bell = &fallback_bell;
+    int fd = memfd_create("chorus-bell", MFD_CLOEXEC);
+    if (fd < 0) return;
+    void *page = MAP_FAILED;
+    if (ftruncate(fd, PAGE_BYTES) == 0)
+        page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) {
+        close(fd);
+        return;
+    }
+    self_bell = page;
+    self_fd = fd;
+}
+
+struct ccl_bell *ccl_bell_self(void)
+{
+    pthread_once(&self_once, make_self);
+    return self_bell;
+}
+
+int ccl_bell_self_fd(void)
+{
+    pthread_once(&self_once, make_self);
+    return self_fd;
+}
+
+ncclResult_t ccl_bell_map(int fd, struct ccl_bell **out)
+{
+    void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return ccl_err(ncclSystemError, "mmap of a peer's doorbell: %s", strerror(errno));
+    *out = page;
+    return ncclSuccess;
+}
+
+void ccl_bell_unmap(struct ccl_bell *bell)
+{
+    if (bell != NULL) munmap(bell, PAGE_BYTES);
+}
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+void ccl_bell_ring(struct ccl_bell *bell)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) == 0) return;
+    atomic_fetch_add_explicit(&bell->rings, 1, memory_order_relaxed);
+    futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+uint32_t ccl_bell_prepare(struct ccl_bell *bell)
+{
+    uint32_t seen = atomic_load_explicit(&bell->rings, memory_order_relaxed);
+    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    return seen;
+}
+
+void ccl_bell_cancel(struct ccl_bell *bell)
+{
+    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
+}
+
+void ccl_bell_sleep(struct ccl_bell *bell, uint32_t seen, uint32_t timeout_us)
+{
+    struct timespec timeout = {.tv_sec = timeout_us / 1000000u,
+                               .tv_nsec = (long)(timeout_us % 1000000u) * 1000};
+    futex(&bell->rings, FUTEX_WAIT, seen, &timeout);
+    ccl_bell_cancel(bell);
+}

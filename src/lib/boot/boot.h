@@ -1,0 +1,49 @@
+/* Bootstrap: how the ranks of a communicator that is being made find each other.
+ *
+ * A unique id holds the address of a root thread and a secret. Each rank opens one session to
+ * the root, which relays all-gathers among the n ranks until all have closed. The root drops
+ * strangers, names the ranks that are missing when a deadline passes, and tells everyone when a
+ * rank's connection breaks. Called by core/comm_init.c; one session is used by one thread.
+ */
+#ifndef CCL_BOOT_BOOT_H
+#define CCL_BOOT_BOOT_H
+
+#include "nccl.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ccl_boot;
+
+/* Makes an id and starts its root thread in this process (unless NCCL_COMM_ID names a fixed
+ * host:port, in which case rank 0's ccl_boot_open starts it there). The thread ends by itself when
+ * its session is over, when CHORUS_INIT_TIMEOUT_MS passed after the first rank came, or at
+ * process exit. ncclInvalidUsage when no network interface is usable. */
+ncclResult_t ccl_boot_make_id(ncclUniqueId *id);
+
+struct ccl_boot_args {
+    ncclUniqueId id;
+    int nranks, rank;
+    const _Atomic uint32_t *abort_word; /* non-zero ends every wait with ncclInternalError */
+};
+
+/* Joins the session. Blocks until all ranks have joined, the deadline
+ * (CHORUS_INIT_TIMEOUT_MS: ncclTimeout naming the missing ranks), abort, or an error.
+ * ncclInvalidUsage with both values when ranks differ in nranks, claim the same rank, or run
+ * another build of the library. ncclRemoteError naming a rank that died. */
+ncclResult_t ccl_boot_open(const struct ccl_boot_args *args, struct ccl_boot **out);
+
+/* Every rank contributes bytes_each (equal on all, at most 64 KiB) and gets all in rank order.
+ * Blocks like open. Fails on all ranks alike. */
+ncclResult_t ccl_boot_allgather(struct ccl_boot *boot, const void *mine, void *all,
+                                size_t bytes_each);
+
+/* Ends the session; NULL is fine. Closing before all others are done is an orderly leave, not a
+ * death. */
+void ccl_boot_close(struct ccl_boot *boot);
+
+/* 16 bytes that only holders of the id know, equal on all ranks: keys the mesh. */
+void ccl_boot_secret(const struct ccl_boot *boot, uint8_t secret[16]);
+
+#endif

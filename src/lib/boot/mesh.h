@@ -1,0 +1,53 @@
+/* The mesh: control links between the processes of a communicator on one host.
+ *
+ * Unix-domain stream sockets in the abstract namespace (nothing is left behind), one per pair of
+ * processes. They carry memfds at set-up; afterwards an end-of-file, a pidfd or a message tells
+ * that a peer died, failed or left. One watcher thread per process serves all meshes; it exists
+ * only while a mesh is watched.
+ */
+#ifndef CCL_BOOT_MESH_H
+#define CCL_BOOT_MESH_H
+
+#include "nccl.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ccl_mesh;
+
+struct ccl_mesh_args {
+    int nprocs, self;                   /* processes in order of their lowest rank */
+    const int *first_rank;              /* [nprocs] lowest rank of each, for texts */
+    uint8_t secret[16];                 /* from ccl_boot_secret; names and keys the sockets */
+    const _Atomic uint32_t *abort_word; /* non-zero ends every wait with ncclInternalError */
+};
+
+/* Starts to listen. Every process does so before any connects (a boot all-gather between). */
+ncclResult_t ccl_mesh_listen(const struct ccl_mesh_args *args, struct ccl_mesh **out);
+
+/* Connects all pairs, authenticating both ends with the secret; strangers are dropped. Blocks
+ * until done, deadline (CHORUS_INIT_TIMEOUT_MS), abort or error. */
+ncclResult_t ccl_mesh_connect(struct ccl_mesh *mesh);
+
+/* Gives `fd` to every other process and takes theirs: fds[p] is a new descriptor (close-on-exec)
+ * that the caller owns; fds[self] = -1. Collective over the mesh; blocks as connect does. */
+ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds);
+
+/* A peer's fate, given once per peer from the watcher thread. `code`: ncclRemoteError (died;
+ * text says "rank 3 on host h (pid 71) ended without closing its communicator"), ncclSuccess
+ * (left in order), or the error it told us (ccl_mesh_tell), with its text. */
+typedef void ccl_mesh_event(void *context, int proc, ncclResult_t code, const char *text);
+
+/* Starts the watch; the callback may come at once, until ccl_mesh_close has returned. */
+ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *context);
+
+/* Tells all peers that this process's communicator failed or was aborted. Does not block: a full
+ * socket drops the message, the close that follows tells enough. Any thread. */
+void ccl_mesh_tell(struct ccl_mesh *mesh, ncclResult_t code, const char *text);
+
+/* Says goodbye, stops watching and frees; NULL and half-open meshes are fine. Does not wait for
+ * the peers. Not from the callback. */
+void ccl_mesh_close(struct ccl_mesh *mesh);
+
+#endif

@@ -1,0 +1,109 @@
+/* What the api layer calls: communicators, operations, groups.
+ *
+ * Arguments arrive here checked by api/argcheck.c against the rules that need no communicator
+ * internals; everything that needs the communicator's state is checked in core.
+ */
+#ifndef CCL_CORE_CORE_H
+#define CCL_CORE_CORE_H
+
+#include "nccl.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum ccl_coll {
+    CCL_ALL_REDUCE,
+    CCL_REDUCE,
+    CCL_BROADCAST,
+    CCL_ALL_GATHER,
+    CCL_REDUCE_SCATTER,
+    CCL_ALL_TO_ALL,
+    CCL_GATHER,
+    CCL_SCATTER,
+    CCL_NCOLLS, /* the ones above run as schedules; the two below are matched in pairs */
+    CCL_SEND = CCL_NCOLLS,
+    CCL_RECV,
+    CCL_NOPS
+};
+
+/* Name as in the API without "nccl": "AllReduce", …, "Send", "Recv". */
+const char *ccl_coll_name(enum ccl_coll coll);
+
+/* Bytes of one element; 0 for a value that is no type. */
+size_t ccl_type_bytes(ncclDataType_t type);
+
+/* One call of one rank. count_elems is the count of the API call: per rank block for AllGather
+ * (sendcount), ReduceScatter (recvcount), AlltoAll, Gather, Scatter; whole buffer otherwise. */
+struct ccl_op {
+    enum ccl_coll coll;
+    const void *in; /* NULL where the rank has none */
+    void *out;
+    size_t count_elems;
+    ncclDataType_t type;
+    ncclRedOp_t redop;
+    int root; /* or peer; -1 where there is none */
+    ncclComm_t comm;
+    cudaStream_t stream;
+};
+
+/* ---- handles: may be called with any pointer, in any state, from any thread ---- */
+
+/* ncclSuccess when `comm` is a live communicator handle, else ncclInvalidArgument naming
+ * `function` ("ncclAllReduce"). Reads only the handle's magics. */
+ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function);
+/* After ccl_comm_check: the stored asynchronous error, or ncclInvalidArgument while the
+ * communicator initialises, or ncclInvalidUsage once it is finalized or revoked. */
+ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function);
+
+int ccl_comm_nranks(ncclComm_t comm);
+int ccl_comm_rank(ncclComm_t comm);
+int ccl_comm_device(ncclComm_t comm);
+
+/* ---- life: each is a job, run inline or at the outermost group end ---- */
+struct ccl_init_args {
+    ncclComm_t *comm; /* set to a handle at once, back to NULL on failure */
+    int nranks, rank;
+    int device;              /* the current device at the call */
+    ncclUniqueId id;         /* ids[0] of the scalable form: the others only spread load */
+    const char *function;    /* API name for error texts */
+    ncclConfig_t config;     /* filled in: defaults, then the caller's fields, then variables */
+    char comm_name[64];      /* "" when none; config.commName points to nothing after the call */
+    char net_name[32];
+};
+ncclResult_t ccl_comm_init(const struct ccl_init_args *args);
+ncclResult_t ccl_comm_finalize(ncclComm_t comm);
+ncclResult_t ccl_comm_destroy(ncclComm_t comm);
+ncclResult_t ccl_comm_abort(ncclComm_t comm);
+ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error);
+
+/* ---- operations ---- */
+
+/* Checks redop against the communicator: a built-in, or a live custom one of this type. */
+ncclResult_t ccl_redop_check(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type,
+                             const char *function);
+ncclResult_t ccl_redop_create(ncclRedOp_t *op, const void *scalar, ncclDataType_t type,
+                              ncclScalarResidence_t residence, ncclComm_t comm);
+ncclResult_t ccl_redop_destroy(ncclRedOp_t op, ncclComm_t comm);
+
+/* Enqueues one operation, or adds it to the thread's open group. */
+ncclResult_t ccl_enqueue(const struct ccl_op *op);
+
+/* ---- groups: thread-local ---- */
+ncclResult_t ccl_group_start(void);
+ncclResult_t ccl_group_end(void);
+/* Records that a call inside a group failed, so that the outermost end returns it (the first
+ * failure wins) and drops the group's work. Without an open group it does nothing.
+ * Returns `code`. Every api entry point that may be called in a group ends with it. */
+ncclResult_t ccl_group_fail(ncclResult_t code);
+
+/* ---- memory and registration ---- */
+ncclResult_t ccl_mem_alloc(void **memory, size_t bytes);
+ncclResult_t ccl_mem_free(void *memory);
+/* Reference-counted; a range inside a registered one gives the same record. */
+ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **handle);
+ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle);
+
+/* ---- bootstrap id ---- */
+ncclResult_t ccl_unique_id(ncclUniqueId *id);
+
+#endif

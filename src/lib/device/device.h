@@ -1,0 +1,64 @@
+/* Devices as the core sees them: the public table plus kernel launches.
+ *
+ * core calls these; each backend (host, later cuda) is one const struct ccl_device_ops at the
+ * bottom of its file. Kernels of a host device are coroutines: they never block a thread.
+ */
+#ifndef CCL_DEVICE_DEVICE_H
+#define CCL_DEVICE_DEVICE_H
+
+#include "chorus.h"
+
+#include <stdint.h>
+
+/* What one lane (channel) of a kernel did when it was resumed. */
+enum ccl_run {
+    CCL_RUN_DONE,    /* this lane has finished and is not resumed again */
+    CCL_RUN_BLOCKED, /* nothing to do until some flag changes */
+};
+
+/* Private state of a lane between resumptions, zeroed at launch. */
+struct ccl_cursor {
+    uint64_t word[8];
+};
+
+/* Runs lane `lane` as far as it can. Lanes of a launch may run at the same time on different
+ * threads; one lane never does. */
+typedef enum ccl_run ccl_host_kernel(void *args, uint32_t lane, struct ccl_cursor *cursor);
+
+/* One kernel launch. `args` (at most CCL_LAUNCH_ARGS_BYTES) are copied at the call and 64-byte
+ * aligned in the copy; the lanes share the copy. `retire`, if not NULL, is called once with
+ * the copy after the last lane is done and before the stream moves on; it may not block. */
+enum { CCL_LAUNCH_ARGS_BYTES = 4000 };
+struct ccl_launch_spec {
+    const void *args;
+    size_t args_bytes;
+    uint32_t nlanes;
+    ccl_host_kernel *host;
+    void (*retire)(void *args);
+};
+
+struct ccl_device_ops {
+    struct chorus_devices base;
+
+    /* Text that is equal exactly for two handles of one physical device: ranks with equal texts
+     * form an executor. A host device belongs to its process. */
+    ncclResult_t (*identity)(int device, char text[64]);
+    /* How many lanes run at once with profit. */
+    uint32_t (*lanes)(int device);
+    /* The device of a stream; ncclInvalidArgument for a handle that is no stream. */
+    ncclResult_t (*stream_device)(cudaStream_t stream, int *device);
+    ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
+    /* Communicators hold the device's threads while they live. */
+    ncclResult_t (*hold)(void);
+    void (*drop)(void);
+    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps at
+     * most `timeout_us` when nothing is. The wait door of host-side waits (core/wait.c). */
+    void (*help)(uint32_t timeout_us);
+};
+
+/* The backend in use. */
+const struct ccl_device_ops *ccl_device(void);
+
+extern const struct ccl_device_ops ccl_device_host;
+
+#endif
