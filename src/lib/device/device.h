@@ -51,8 +51,8 @@ struct ccl_device_ops {
     /* Communicators hold the device's threads while they live. */
     ncclResult_t (*hold)(void);
     void (*drop)(void);
-    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps at
-     * most `timeout_us` when nothing is. The wait door of host-side waits (core/wait.c). */
+    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps
+     * at most `timeout_us` when nothing is. The wait door of host-side waits (core/wait.c). */
     void (*help)(uint32_t timeout_us);
 };
 
