@@ -289,7 +289,7 @@ help:
 	@:$(info $(HELP))
 
 clean:
-	@if [ ! -e $B ]; then :; elif [ -e $B/.chorus-build ]; then rm -rf $B; \
+	@if [ ! -e $B ]; then :; elif [ -e $B/.chorus-build ] || [ $(firstword $(subst /, ,$B)) = build ]; then rm -rf $B; \
 	 else echo "make clean: $B was not made by this makefile; not removed" >&2; exit 1; fi
 
 dist:
