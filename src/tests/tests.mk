@@ -6,6 +6,9 @@ DRIVERS +=
 # The harness: part of every driver, and of the unit tests that need it.
 HARNESS_SRCS +=
 
+# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
+MPI_PLUGIN_SRC :=
+
 # The test framework: part of every unit and conformance test.
 TEST_SRCS +=
 
