@@ -160,7 +160,7 @@ report:
 	@echo "MPI:  $(mpi_says)"
 	@echo "CUDA: $(cuda_says)"
 mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,\
-  off: $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) drivers start by themselves (-g -t --spawn))
+  off: $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) drivers start without it (-g -t --spawn))
 cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(if $(nvcc),$(nvcc) found$(comma) \
   but no CUDA sources yet,$(if $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))$(comma) host devices only)
 
