@@ -33,5 +33,6 @@ PRELOADS +=
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with
 # libnccl.so.2. An example named in MPI_EXAMPLES needs mpicc.
-EXAMPLES +=
-MPI_EXAMPLES +=
+EXAMPLES += init_all
+EXAMPLES += pthreads
+MPI_EXAMPLES += mpi
