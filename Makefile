@@ -59,11 +59,12 @@ variant := $(if $(filter 1,$(DEBUG)),debug) $(subst $(comma),-,$(SAN)) \
 variant := $(subst $(space),-,$(strip $(variant)))
 BUILDDIR ?= $(if $(variant),build/$(variant),build)
 B := $(patsubst %/,%,$(BUILDDIR))
-ifneq ($(filter . .. .git% .ci% / src% scripts% examples% results% plots% containers%,$(B)/),)
-$(error BUILDDIR='$(BUILDDIR)' is a folder of the sources; give one of its own)
-endif
 ifeq ($(B),)
 $(error BUILDDIR='$(BUILDDIR)' is no folder to build in)
+endif
+sources := ./ ../ .git/ .ci/ src/ scripts/ examples/ results/ plots/ containers/
+ifneq ($(filter $(sources) $(addsuffix %,$(filter-out ./ ../,$(sources))),$B/),)
+$(error BUILDDIR='$(BUILDDIR)' is a folder of the sources; give one of its own)
 endif
 
 # ---------------------------------------------------------------- what the machine has
@@ -159,8 +160,8 @@ cuda: report $(CU_OBJS)
 report:
 	@echo "MPI:  $(mpi_says)"
 	@echo "CUDA: $(cuda_says)"
-mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,\
-  off: $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) drivers start without it (-g -t --spawn))
+mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the \
+  drivers,off: $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) drivers start without it (-g -t --spawn))
 cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(if $(nvcc),$(nvcc) found$(comma) \
   but no CUDA sources yet,$(if $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))$(comma) host devices only)
 
