@@ -158,12 +158,14 @@ examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
 
 report:
-	@echo "MPI:  $(mpi_says)"
-	@echo "CUDA: $(cuda_says)"
-mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the \
-  drivers,off: $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) drivers start without it (-g -t --spawn))
-cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(if $(nvcc),$(nvcc) found$(comma) \
-  but no CUDA sources yet,$(if $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))$(comma) host devices only)
+	@echo "MPI:  $(strip $(mpi_says))"
+	@echo "CUDA: $(strip $(cuda_says))"
+mpi_why   := $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))
+mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,\
+                           off: $(mpi_why)$(comma) drivers start without it (-g -t --spawn))
+cuda_why  := $(if $(nvcc),$(nvcc) found$(comma) but no CUDA sources yet,$(if \
+  $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))
+cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(cuda_why)$(comma) host devices only)
 
 # The folder is ours from here on: clean removes nothing without this mark. Every object depends
 # on the flags, so that a change of one rebuilds, and api_info.o on the git hash.
