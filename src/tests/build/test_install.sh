@@ -1,4 +1,5 @@
 #!/bin/sh
+# slice: no
 # make install into a scratch prefix gives a library that pkg-config finds, the examples build with
 # and run on, drivers that run, man pages and completion; make uninstall leaves no file.
 cd "$(dirname "$0")/../../.." || exit 3

@@ -1,4 +1,5 @@
 #!/bin/sh
+# slice: no
 # The variables of the makefile work or are refused by name, and it says what the machine has.
 # Nothing is built here: each case ends before the first recipe, or asks for help or report only.
 cd "$(dirname "$0")/../../.." || exit 3

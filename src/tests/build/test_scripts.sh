@@ -1,4 +1,5 @@
 #!/bin/sh
+# slice: no
 # The small scripts: setup says and survives what is missing, bare hides and cleans up, plot reads
 # records, dist archives, git-hash knows an export.
 cd "$(dirname "$0")/../../.." || exit 3

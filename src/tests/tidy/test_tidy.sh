@@ -1,4 +1,5 @@
 #!/bin/sh
+# slice: no
 # Every rule of scripts/tidy must fail on a planted breach and name it. Works in a copy of the tree;
 # prints TAP lines. BUILDDIR holds the library whose exports are compared.
 cd "$(dirname "$0")/../../.." || exit 3
