@@ -19,10 +19,43 @@ same "setup goes on without apt-get" 0 $?
 expect "setup prints its line first" 0 "^apt-get install -y .*libopenmpi-dev" \
     head -n 1 "$work/setup"
 expect "setup says what is left out" 0 "no gnuplot, which leaves out plots" cat "$work/setup"
-mkdir "$work/poor" && ln -s "$(command -v sh)" "$(command -v cut)" "$(command -v tr)" \
-    "$(command -v grep)" "$(command -v id)" "$(command -v make)" "$work/poor"
-expect "setup fails without a compiler" 1 "no gcc, which leaves out everything" \
-    env PATH="$work/poor" scripts/setup
+
+# A machine with only these programs; those that are just looked for do nothing.
+poor=$work/poor
+mkdir "$poor"
+for name in sh cut tr grep make mktemp timeout rm head env; do
+    ln -s "$(command -v $name)" "$poor/$name"
+done
+for name in gcc git mpicc mpirun clang clang-format pkg-config python3; do
+    printf '#!/bin/sh\n' >"$poor/$name"
+done
+printf '#!/bin/sh\necho "$user"\n' >"$poor/id"
+printf '#!/bin/sh\necho "$@" >>%s\n[ "$network" = yes ] || { echo "E: no network"; exit 100; }\n' \
+    "$work/calls" >"$poor/apt-get"
+chmod +x "$poor"/*
+setup() { # id, network: runs setup on the poor machine, which has no gnuplot
+    : >"$work/calls"
+    env -i PATH="$poor" user="$1" network="$2" scripts/setup >"$work/setup" 2>&1
+}
+setup 1000 yes
+same "setup, not root: goes on" 0 $?
+same "setup, not root: installs nothing" "" "$(cat "$work/calls")"
+expect "setup, not root: says so" 0 "not root, so nothing is installed" cat "$work/setup"
+setup 0 yes
+same "setup, root: runs the line that it printed" \
+    "apt-get $(head -n 1 "$work/calls")" "$(head -n 1 "$work/setup")"
+same "setup, root: runs one line" 1 "$(wc -l <"$work/calls")"
+setup 0 no
+same "setup, no network: goes on" 0 $?
+expect "setup, no network: gives the reason" 0 "apt-get failed: E: no network" cat "$work/setup"
+expect "setup, no network: tried an update" 0 "update" cat "$work/calls"
+expect "setup, no network: says what is left out" 0 "no gnuplot, which leaves out" \
+    cat "$work/setup"
+rm "$poor/gcc"
+setup 0 no
+same "setup fails without a compiler" 1 $?
+expect "setup without a compiler says why" 0 "no gcc, which leaves out everything" \
+    cat "$work/setup"
 
 # One run of bare, since it makes thousands of links.
 scripts/bare sh -c 'echo "farm $PATH"
