@@ -7,7 +7,7 @@ DRIVERS +=
 HARNESS_SRCS +=
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC :=
+MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
