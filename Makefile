@@ -273,8 +273,8 @@ MAN_PAGES    := $(patsubst %,$B/man/%.1,$(DRIVER_NAMES))
 COMPLETIONS  := $(addprefix $B/completion/,$(DRIVER_NAMES))
 D := $(DESTDIR)$(PREFIX)
 INSTALLED := $(addprefix lib/,$(notdir $(SO) $(SONAME)) libnccl.so libnccl_static.a \
-               pkgconfig/nccl.pc) $(addprefix include/,$(notdir $(LIB_HEADERS))) \
-             $(addprefix bin/,$(DRIVER_NAMES) $(notdir $(MPI_PLUGIN))) \
+               pkgconfig/nccl.pc $(notdir $(MPI_PLUGIN))) $(addprefix include/,$(notdir $(LIB_HEADERS))) \
+             $(addprefix bin/,$(DRIVER_NAMES)) \
              $(addprefix share/man/man1/,$(notdir $(MAN_PAGES))) \
              $(addprefix share/bash-completion/completions/,$(DRIVER_NAMES))
 
@@ -289,13 +289,13 @@ $(PC): src/lib/nccl.pc.in FORCE
 
 install: lib drivers $(MAN_PAGES) $(COMPLETIONS) $(PC)
 	@mkdir -p $(sort $(dir $(addprefix $D/,$(INSTALLED))))
-	$(Q)install -m 755 $(SO) $D/lib
+	$(Q)install -m 755 $(SO) $(MPI_PLUGIN) $D/lib
 	$(Q)ln -sf libnccl.so.$(VERSION) $D/lib/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $D/lib/libnccl.so
 	$(Q)install -m 644 $(STATIC) $D/lib
 	$(Q)install -m 644 $(PC) $D/lib/pkgconfig
 	$(Q)install -m 644 $(LIB_HEADERS) $D/include
-	$(if $(DRIVER_BINS),$(Q)install -m 755 $(DRIVER_BINS) $(MPI_PLUGIN) $D/bin)
+	$(if $(DRIVER_BINS),$(Q)install -m 755 $(DRIVER_BINS) $D/bin)
 	$(if $(DRIVER_BINS),$(Q)install -m 644 $(MAN_PAGES) $D/share/man/man1)
 	$(if $(DRIVER_BINS),$(Q)install -m 644 $(COMPLETIONS) $D/share/bash-completion/completions)
 	@echo "installed to $D"
