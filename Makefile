@@ -272,11 +272,12 @@ DRIVER_NAMES := $(notdir $(DRIVER_BINS))
 MAN_PAGES    := $(patsubst %,$B/man/%.1,$(DRIVER_NAMES))
 COMPLETIONS  := $(addprefix $B/completion/,$(DRIVER_NAMES))
 D := $(DESTDIR)$(PREFIX)
-INSTALLED := $(addprefix lib/,$(notdir $(SO) $(SONAME)) libnccl.so libnccl_static.a \
-               pkgconfig/nccl.pc $(notdir $(MPI_PLUGIN))) $(addprefix include/,$(notdir $(LIB_HEADERS))) \
-             $(addprefix bin/,$(DRIVER_NAMES)) \
-             $(addprefix share/man/man1/,$(notdir $(MAN_PAGES))) \
-             $(addprefix share/bash-completion/completions/,$(DRIVER_NAMES))
+INSTALLED := $(addprefix lib/,$(notdir $(SO) $(SONAME)) libnccl.so libnccl_static.a)
+INSTALLED += $(addprefix lib/,pkgconfig/nccl.pc $(notdir $(MPI_PLUGIN)))
+INSTALLED += $(addprefix include/,$(notdir $(LIB_HEADERS)))
+INSTALLED += $(addprefix bin/,$(DRIVER_NAMES))
+INSTALLED += $(addprefix share/man/man1/,$(notdir $(MAN_PAGES)))
+INSTALLED += $(addprefix share/bash-completion/completions/,$(DRIVER_NAMES))
 
 $(MAN_PAGES): $B/man/%.1: $B/%
 	@mkdir -p $(@D)

@@ -24,16 +24,16 @@ skip() {
 
 # expect NAME STATUS PATTERN COMMAND…: exit status and a line of the output that matches.
 expect() {
-    name=$1 status=$2 pattern=$3
+    case_name=$1 status=$2 pattern=$3
     shift 3
     output=$("$@" 2>&1)
     got=$?
     if [ $got != "$status" ]; then
-        fail "$name" "status $got, expected $status: $output"
+        fail "$case_name" "status $got, expected $status: $output"
     elif ! echo "$output" | grep -qE -- "$pattern"; then
-        fail "$name" "no line matches '$pattern': $output"
+        fail "$case_name" "no line matches '$pattern': $output"
     else
-        pass "$name"
+        pass "$case_name"
     fi
 }
 

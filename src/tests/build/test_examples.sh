@@ -6,14 +6,14 @@ folder=$build/examples
 
 # count NAME N COMMAND…: exit 0 and N lines "rank i of N: sum N(N+1)/2".
 count() {
-    name=$1 ranks=$2
+    case_name=$1 ranks=$2
     shift 2
     if ! output=$("$@" 2>&1); then
-        fail "$name" "$output"
+        fail "$case_name" "$output"
         return
     fi
     sum=$((ranks * (ranks + 1) / 2))
-    same "$name" "$ranks" "$(echo "$output" | grep -c "^rank [0-9]* of $ranks: sum $sum\$")"
+    same "$case_name" "$ranks" "$(echo "$output" | grep -c "^rank [0-9]* of $ranks: sum $sum\$")"
 }
 
 for example in init_all pthreads; do

@@ -18,6 +18,7 @@ drivers="all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoall
 drivers="$drivers sendrecv hypercube"
 
 expect "make install" 0 "installed to $prefix" make BUILDDIR="$build" install PREFIX="$prefix"
+[ -e "$prefix/lib" ] || exit 1
 same "libnccl.so" libnccl.so.2 "$(readlink "$prefix/lib/libnccl.so")"
 same "libnccl.so.2" libnccl.so.2.30.7 "$(readlink "$prefix/lib/libnccl.so.2")"
 for file in lib/libnccl.so.2.30.7 lib/libnccl_static.a lib/pkgconfig/nccl.pc include/nccl.h \
