@@ -6,6 +6,9 @@ DRIVERS +=
 # The harness: part of every driver, and of the unit tests that need it.
 HARNESS_SRCS +=
 
+# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
+MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
 TEST_SRCS += src/tests/unit/leftover.c
@@ -33,5 +36,6 @@ PRELOADS +=
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with
 # libnccl.so.2. An example named in MPI_EXAMPLES needs mpicc.
-EXAMPLES +=
-MPI_EXAMPLES +=
+EXAMPLES += init_all
+EXAMPLES += pthreads
+MPI_EXAMPLES += mpi
