@@ -7,12 +7,15 @@ DRIVERS +=
 HARNESS_SRCS +=
 
 # The test framework: part of every unit and conformance test.
-TEST_SRCS +=
+TEST_SRCS += src/tests/unit/child.c
+TEST_SRCS += src/tests/unit/leftover.c
+TEST_SRCS += src/tests/unit/lib_hooks.c
+TEST_SRCS += src/tests/unit/test.c
 
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
-UNIT_TESTS +=
+UNIT_TESTS += test_framework
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES +=
