@@ -53,6 +53,15 @@ LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/wait.c
 
 # api
+LIB_SRCS += src/lib/api/api_coll.c
+LIB_SRCS += src/lib/api/api_comm.c
+LIB_SRCS += src/lib/api/api_group.c
+LIB_SRCS += src/lib/api/api_info.c
+LIB_SRCS += src/lib/api/api_later.c
+LIB_SRCS += src/lib/api/api_mem.c
+LIB_SRCS += src/lib/api/api_p2p.c
+LIB_SRCS += src/lib/api/argcheck.c
+LIB_SRCS += src/lib/api/config.c
 
 # CUDA sources (.cu), compiled by nvcc where it is found.
 CU_SRCS +=

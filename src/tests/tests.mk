@@ -25,7 +25,17 @@ UNIT_BENCHES +=
 
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …
-CONFORM_TESTS +=
+CONFORM_TESTS += conform_api
+conform_api_SRCS += src/tests/conform/config.c
+conform_api_SRCS += src/tests/conform/exports.c
+conform_api_SRCS += src/tests/conform/group.c
+conform_api_SRCS += src/tests/conform/info.c
+conform_api_SRCS += src/tests/conform/later.c
+conform_api_SRCS += src/tests/conform/life.c
+conform_api_SRCS += src/tests/conform/memory.c
+conform_api_SRCS += src/tests/conform/world.c
+conform_api_SRCS += src/tests/conform/wrong_life.c
+conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
