@@ -19,8 +19,11 @@ void kit_open_gate(cudaStream_t stream, _Atomic uint32_t *gate);
 /* Enqueues a kernel that ends when `target` kernels (lanes) have added themselves to `count`. */
 void kit_meet(cudaStream_t stream, _Atomic uint64_t *count, uint64_t target);
 
-/* Enqueues a kernel that expects *value == from and sets it to `to`; fails the case otherwise. */
+/* Enqueues a kernel that expects *value == from and sets it to `to`. */
 void kit_step(cudaStream_t stream, uint64_t *value, uint64_t from, uint64_t to);
+
+/* Fails the case if a step so far did not find what it expected. */
+void kit_check_steps(void);
 
 /* Polls, without helping, until the stream is idle; fails the case after 20 s. */
 void kit_poll_idle(cudaStream_t stream);

@@ -24,6 +24,7 @@ static void test_order(void)
     for (uint64_t i = 0; i < 1000; i++) kit_step(stream, &value, i, i + 1);
     CHECK_OK(DEV->stream_sync(stream));
     CHECK_EQ(value, 1000);
+    kit_check_steps();
     CHECK_OK(DEV->stream_destroy(stream));
 }
 
@@ -39,6 +40,7 @@ static void test_progress_alone(void)
     kit_open(&gate);
     kit_poll_idle(stream);
     CHECK_EQ(value, 20);
+    kit_check_steps();
     CHECK_OK(DEV->stream_destroy(stream));
 }
 
@@ -50,6 +52,7 @@ static void test_destroy_waits(void)
         for (uint64_t n = 0; n < 40; n++) kit_step(stream, &value, n, n + 1);
         CHECK_OK(DEV->stream_destroy(stream));
         CHECK_EQ(value, 40);
+        kit_check_steps();
     }
 }
 
@@ -68,6 +71,7 @@ static void test_events_join(void)
     }
     CHECK_OK(DEV->event_sync(event));
     CHECK_EQ(value, 400);
+    kit_check_steps();
     CHECK_OK(DEV->event_destroy(event));
     CHECK_OK(DEV->stream_destroy(from));
     CHECK_OK(DEV->stream_destroy(to));
@@ -158,6 +162,7 @@ static void test_host_func(void)
     pthread_mutex_unlock(&both.lock);
     CHECK_OK(DEV->stream_sync(stream));
     CHECK_EQ(value, 4);
+    kit_check_steps();
     CHECK_OK(DEV->stream_destroy(stream));
     CHECK_OK(DEV->stream_destroy(second));
 }
@@ -275,6 +280,7 @@ static void *run_program(void *argument)
     CHECK_OK(DEV->event_destroy(event));
     for (int s = 0; s < 4; s++) CHECK_OK(DEV->stream_destroy(program->streams[s]));
     for (int s = 0; s < 4; s++) CHECK_EQ(program->values[s], program->steps[s]);
+    kit_check_steps();
     return NULL;
 }
 
