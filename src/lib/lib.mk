@@ -12,6 +12,14 @@ LIB_SRCS += src/lib/base/param.c
 
 # device
 LIB_SRCS += src/lib/device/device.c
+LIB_SRCS += src/lib/device/host_device.c
+LIB_SRCS += src/lib/device/host_engine.c
+LIB_SRCS += src/lib/device/host_event.c
+LIB_SRCS += src/lib/device/host_mem.c
+LIB_SRCS += src/lib/device/host_queue.c
+LIB_SRCS += src/lib/device/host_sleep.c
+LIB_SRCS += src/lib/device/host_stream.c
+LIB_SRCS += src/lib/device/host_worker.c
 
 # transport
 LIB_SRCS += src/lib/transport/p2p.c

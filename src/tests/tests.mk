@@ -18,10 +18,14 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_device
+UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
+test_device_SRCS += src/tests/unit/device_kit.c
+test_device_streams_SRCS += src/tests/unit/device_kit.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
-UNIT_BENCHES +=
+UNIT_BENCHES += bench_device
 
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …
