@@ -29,18 +29,33 @@ struct recv_fill {
     uint8_t *to;
 };
 
+/* Copies with all bits flipped, a word at a time. */
+static void copy_flipped(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    size_t at = 0;
+    for (; at + 8 <= bytes; at += 8) {
+        uint64_t word;
+        memcpy(&word, from + at, 8);
+        word = ~word;
+        memcpy(to + at, &word, 8);
+    }
+    for (; at < bytes; at++) to[at] = (uint8_t)~from[at];
+}
+
 static void fill_run(void *state, const struct perf_run *run)
 {
     const struct recv_fill *recv = state;
     struct perf_source source = perf_source_of(recv->fill, run->source);
     uint64_t scratch[PERF_COLUMNS];
-    uint8_t flip = run->source == PERF_UNTOUCHED ? 0 : 0xff;
     uint8_t *at = recv->to + run->first * source.type_bytes;
     for (size_t done = 0; done < run->elems;) {
         size_t piece = run->elems - done;
         const uint8_t *from = perf_source_piece(&source, run->from + done, &piece, scratch);
         size_t bytes = piece * source.type_bytes;
-        for (size_t i = 0; i < bytes; i++) at[i] = from[i] ^ flip;
+        if (run->source == PERF_UNTOUCHED)
+            memcpy(at, from, bytes);
+        else
+            copy_flipped(at, from, bytes);
         at += bytes;
         done += piece;
     }
