@@ -41,45 +41,42 @@ uint64_t perf_reference_reduce(const struct perf_fill *fill, const uint64_t *bit
     return perf_number_finish(number, fill->op, fill->nranks, result);
 }
 
-static void reduce_run(const struct perf_reference *world, const struct perf_run *run,
-                       const int *order, uint8_t *to)
+static void reduce_run(const struct perf_reference *world, const struct perf_run *run, uint8_t *to)
 {
     const struct perf_number *number = &perf_numbers[world->fill.type];
-    int nranks = world->shape.nranks;
+    int nranks = world->shape.nranks, norder = world->order ? world->norder : nranks;
     uint64_t *bits = malloc((size_t)nranks * sizeof(*bits));
-    if (!bits) abort();
+    int *ascending = malloc((size_t)nranks * sizeof(*ascending));
+    if (!bits || !ascending) abort();
+    for (int rank = 0; rank < nranks; rank++) ascending[rank] = rank;
+    const int *order = world->order ? world->order : ascending;
     for (size_t i = 0; i < run->elems; i++) {
+        const uint8_t *from = world->send + (run->from + i) * number->bytes;
         for (int rank = 0; rank < nranks; rank++)
-            bits[rank] =
-                perf_number_load(number, world->send + (size_t)rank * send_bytes_of(world) +
-                                             (run->from + i) * number->bytes);
-        perf_number_store(number, perf_reference_reduce(&world->fill, bits, order, nranks),
-                          to + i * number->bytes);
+            bits[rank] = perf_number_load(number, from + (size_t)rank * send_bytes_of(world));
+        uint64_t value = perf_reference_reduce(&world->fill, bits, order, norder);
+        perf_number_store(number, value, to + i * number->bytes);
     }
+    free(ascending);
     free(bits);
 }
 
-void perf_reference_run(const struct perf_reference *world, int rank, const int *order,
-                        uint8_t *recv)
+void perf_reference_run(const struct perf_reference *world, int rank, uint8_t *recv)
 {
     struct perf_shape shape = world->shape;
     shape.rank = rank;
     int most = 2 * shape.nranks + 2;
     struct perf_run *runs = malloc((size_t)most * sizeof(*runs));
-    int *ascending = malloc((size_t)shape.nranks * sizeof(*ascending));
-    if (!runs || !ascending) abort();
-    for (int i = 0; i < shape.nranks; i++) ascending[i] = i;
+    if (!runs) abort();
     int nruns = world->pattern->runs(&shape, runs, most);
     for (int i = 0; i < nruns; i++) {
         uint8_t *to = recv + runs[i].first * shape.type_bytes;
-        if (runs[i].source == PERF_REDUCED)
-            reduce_run(world, &runs[i], order ? order : ascending, to);
-        else if (runs[i].source >= 0)
-            memcpy(to,
-                   world->send + (size_t)runs[i].source * send_bytes_of(world) +
-                       runs[i].from * shape.type_bytes,
-                   runs[i].elems * shape.type_bytes);
+        if (runs[i].source == PERF_REDUCED) {
+            reduce_run(world, &runs[i], to);
+        } else if (runs[i].source >= 0) {
+            const uint8_t *from = world->send + (size_t)runs[i].source * send_bytes_of(world);
+            memcpy(to, from + runs[i].from * shape.type_bytes, runs[i].elems * shape.type_bytes);
+        }
     }
     free(runs);
-    free(ascending);
 }
