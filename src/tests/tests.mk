@@ -52,7 +52,7 @@ CONFORM_TESTS +=
 MPI_TESTS +=
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
-PRELOADS +=
+PRELOADS += src/tests/wrap/wrap_faults.c
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with
 # libnccl.so.2. An example named in MPI_EXAMPLES needs mpicc.
