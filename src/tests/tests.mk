@@ -1,10 +1,30 @@
 # Sources of the drivers and of the tests, one a line, sorted. What is not listed is not built.
 
 # Drivers: NAME stands for src/tests/NAME.c and builds build/NAME_perf.
-DRIVERS +=
+DRIVERS += all_gather
+DRIVERS += all_reduce
+DRIVERS += alltoall
+DRIVERS += alltoallv
+DRIVERS += broadcast
+DRIVERS += gather
+DRIVERS += hypercube
+DRIVERS += reduce
+DRIVERS += reduce_scatter
+DRIVERS += scatter
+DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
-HARNESS_SRCS +=
+HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
+HARNESS_SRCS += src/tests/harness/columns.c
+HARNESS_SRCS += src/tests/harness/compare.c
+HARNESS_SRCS += src/tests/harness/expected.c
+HARNESS_SRCS += src/tests/harness/fill.c
+HARNESS_SRCS += src/tests/harness/pattern.c
+HARNESS_SRCS += src/tests/harness/redop.c
+HARNESS_SRCS += src/tests/harness/reference.c
+HARNESS_SRCS += src/tests/harness/selftest.c
+HARNESS_SRCS += src/tests/harness/types.c
+HARNESS_SRCS += src/tests/harness/values.c
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
 MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
@@ -23,6 +43,9 @@ UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
 test_device_SRCS += src/tests/unit/device_kit.c
 test_device_streams_SRCS += src/tests/unit/device_kit.c
+UNIT_TESTS += test_verify
+UNIT_TESTS += test_verify_faults
+UNIT_TESTS += test_verify_matrix
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
@@ -46,7 +69,7 @@ conform_api_SRCS += src/tests/conform/wrong_ops.c
 MPI_TESTS +=
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
-PRELOADS +=
+PRELOADS += src/tests/wrap/wrap_faults.c
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with
 # libnccl.so.2. An example named in MPI_EXAMPLES needs mpicc.
