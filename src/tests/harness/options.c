@@ -260,8 +260,8 @@ static const struct perf_option *find_long(const char *text, size_t length)
     if (several) perf_usage("option --%s: fits several options", name);
     if (cut && length > 1) return cut;
     nearest = perf_suggest(name, names, perf_noptions);
-    if (nearest) perf_usage("there is no option --%s; did you mean --%s?", name, nearest);
-    perf_usage("there is no option --%s", name);
+    if (nearest) perf_usage("option --%s: unknown; did you mean --%s?", name, nearest);
+    perf_usage("option --%s: unknown", name);
 }
 
 static const struct perf_option *find_short(char letter)
@@ -270,9 +270,9 @@ static const struct perf_option *find_short(char letter)
         if (letter && perf_option_rows[i].letter == letter) return &perf_option_rows[i];
     for (int i = 0; i < perf_noptions; i++)
         if (isalpha((unsigned char)letter) && perf_option_rows[i].letter == (letter ^ 0x20))
-            perf_usage("there is no option -%c; did you mean -%c (--%s)?", letter,
+            perf_usage("option -%c: unknown; did you mean -%c (--%s)?", letter,
                        perf_option_rows[i].letter, perf_option_rows[i].name);
-    perf_usage("there is no option -%c", letter);
+    perf_usage("option -%c: unknown", letter);
 }
 
 static void store_option(struct perf_options *options, const struct perf_option *row,
