@@ -1,0 +1,298 @@
+# Builds libnccl.so.2, the drivers, the tests and the examples. One non-recursive makefile;
+# the lists of sources are src/lib/lib.mk and src/tests/tests.mk. `make help` tells the rest.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VERSION := 2.30.7
+comma   := ,
+empty   :=
+space   := $(empty) $(empty)
+
+# ---------------------------------------------------------------- variables, checked by name
+
+VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLAGS MPI MPI_HOME \
+             NAME_SUFFIX NVCC_GENCODE PREFIX SAN V
+given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
+unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
+ifneq ($(unknown),)
+$(error $(unknown) is no variable of this makefile$(shell scripts/suggest $(unknown) $(VARIABLES)); see make help)
+endif
+
+# $(call one_of,VARIABLE,values) stops make when the value is none of them; empty is unset.
+one_of = $(if $(filter-out $2,$($1))$(filter-out 0 1,$(words $($1))),$(error \
+  $1='$($1)' is none of: $2))
+# $(call one_word,VARIABLE) stops make when the value has a space in it.
+one_word = $(if $(filter-out 0 1,$(words $($1))),$(error $1='$($1)': a space is not possible here))
+
+MPI    ?= auto
+CUDA   ?= auto
+PREFIX ?= /usr/local
+$(call one_of,MPI,auto 0 1)
+$(call one_of,CUDA,auto 0 1)
+$(call one_of,COV,0 1)
+$(call one_of,DEBUG,0 1)
+$(call one_of,FAULTS,0 1)
+$(call one_of,V,0 1)
+$(call one_of,SAN,address undefined thread address$(comma)undefined)
+$(foreach v,BUILDDIR CUDA_HOME DESTDIR MPI_HOME NAME_SUFFIX PREFIX,$(call one_word,$v))
+ifneq ($(filter-out /%,$(PREFIX)),)
+$(error PREFIX='$(PREFIX)' is not an absolute path)
+endif
+ifneq ($(findstring /,$(NAME_SUFFIX)),)
+$(error NAME_SUFFIX='$(NAME_SUFFIX)': a slash is not possible here)
+endif
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin AR),default)
+AR := ar
+endif
+
+# A variant goes to its own folder unless BUILDDIR says where.
+variant := $(if $(filter 1,$(DEBUG)),debug) $(subst $(comma),-,$(SAN)) \
+           $(if $(filter 1,$(FAULTS)),faults) $(if $(filter 1,$(COV)),cov)
+variant := $(subst $(space),-,$(strip $(variant)))
+BUILDDIR ?= $(if $(variant),build/$(variant),build)
+B := $(patsubst %/,%,$(BUILDDIR))
+ifneq ($(filter . .. .git% .ci% / src% scripts% examples% results% plots% containers%,$(B)/),)
+$(error BUILDDIR='$(BUILDDIR)' is a folder of the sources; give one of its own)
+endif
+ifeq ($(B),)
+$(error BUILDDIR='$(BUILDDIR)' is no folder to build in)
+endif
+
+# ---------------------------------------------------------------- what the machine has
+
+mpicc := $(if $(filter 0,$(MPI)),,$(if $(MPI_HOME),$(wildcard $(MPI_HOME)/bin/mpicc),$(shell \
+  command -v mpicc 2>/dev/null)))
+nvcc  := $(if $(filter 0,$(CUDA)),,$(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc),$(shell \
+  command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)))
+mpi_none  := $(if $(MPI_HOME),no $(MPI_HOME)/bin/mpicc,no mpicc in PATH)
+cuda_none := $(if $(CUDA_HOME),no $(CUDA_HOME)/bin/nvcc,no nvcc in PATH or /usr/local/cuda/bin)
+ifeq ($(mpicc),)
+ifneq ($(or $(filter 1,$(MPI)),$(and $(filter command,$(origin MPI_HOME)),$(filter auto,$(MPI)))),)
+$(error MPI=$(MPI) MPI_HOME='$(MPI_HOME)': $(mpi_none))
+endif
+endif
+ifeq ($(nvcc),)
+ifneq ($(or $(filter 1,$(CUDA)),$(and $(filter command,$(origin CUDA_HOME)),$(filter auto,$(CUDA)))),)
+$(error CUDA=$(CUDA) CUDA_HOME='$(CUDA_HOME)': $(cuda_none))
+endif
+endif
+NVCC_GENCODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
+                -gencode=arch=compute_90,code=compute_90
+ifneq ($(filter-out -gencode% arch=compute_%,$(NVCC_GENCODE)),)
+$(error NVCC_GENCODE='$(NVCC_GENCODE)' is not made of -gencode=arch=compute_NN,code=sm_NN)
+endif
+
+include src/lib/lib.mk
+include src/tests/tests.mk
+
+# ---------------------------------------------------------------- flags
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
+OPT  := $(if $(filter 1,$(DEBUG) $(COV)),-O0,$(if $(SAN),-O1,-O2)) -g
+KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3)
+INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+              $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
+              $(if $(filter 1,$(COV)),--coverage)
+CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
+BASE_CFLAGS := -std=gnu11 $(OPT) $(WARN) -fvisibility=hidden -fPIC -pthread -fno-math-errno \
+               -ffp-contract=off $(INSTRUMENT)
+BASE_LDFLAGS := -pthread $(INSTRUMENT)
+LIBS := -ldl -lm
+# DT_RPATH rather than DT_RUNPATH: LD_LIBRARY_PATH must not slip in another libnccl.
+rpath = -Wl,--disable-new-dtags $(foreach d,$1,-Wl$(comma)-rpath$(comma)'$$ORIGIN$(patsubst self,,$d)')
+
+ifeq ($(V),1)
+Q :=
+say :=
+else
+Q := @
+say = @printf '  %-5s %s\n' $1 $(or $2,$@);
+endif
+
+compile = $(call say,CC,$<)$(CC) $(CPPFLAGS) $(BASE_CFLAGS) $1 $(CFLAGS) -MMD -MP -c -o $@ $<
+link    = $(call say,LD)$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $1 $(LIBS)
+objects = $(patsubst %.c,$B/obj/%.o,$1)
+
+# ---------------------------------------------------------------- names of what is built
+
+SO     := $B/libnccl.so.$(VERSION)
+SONAME := $B/libnccl.so.2
+STATIC := $B/libnccl_static.a
+MAP    := src/lib/libnccl.map
+PC     := $B/nccl.pc
+
+LIB_OBJS     := $(call objects,$(LIB_SRCS))
+CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
+HARNESS_LIB  := $B/obj/libharness.a
+TEST_LIB     := $B/obj/libtest.a
+DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
+MPI_PLUGIN   := $(if $(mpicc),$(patsubst %.c,$B/chorus_mpi.so,$(wildcard src/tests/harness/mpi_plugin.c)))
+UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
+BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
+CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
+PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
+EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
+
+# ---------------------------------------------------------------- targets
+
+.PHONY: all lib drivers tests bench examples cuda run test tidy install uninstall dist clean plots \
+        check-layers format help report FORCE
+.SECONDARY:
+
+all: report lib drivers examples
+lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
+drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
+tests: all $(UNIT_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+bench: lib $(BENCH_BINS)
+examples: $(EXAMPLE_BINS)
+cuda: report $(CU_OBJS)
+
+report:
+	@echo "MPI:  $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,off: $(if \
+	  $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) the drivers start by themselves (-g -t --spawn))"
+	@echo "CUDA: $(if $(nvcc),$(if $(CU_SRCS),on: $(nvcc),off: $(nvcc) found$(comma) no CUDA sources yet),off: $(if \
+	  $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))$(if $(and $(nvcc),$(CU_SRCS)),,$(comma) host devices only)"
+
+# The folder is ours from here on: clean removes nothing without this mark. Every object depends
+# on the flags, so that a change of one rebuilds, and api_info.o on the git hash.
+$B/.chorus-build:
+	@mkdir -p $B && : > $@
+$B/flags: FORCE | $B/.chorus-build
+	@printf '%s\n' '$(CC) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) $(LDFLAGS)' > $@.new; \
+	 if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$B/git-hash: FORCE | $B/.chorus-build
+	@scripts/git-hash > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$B/obj/src/lib/kernel/%.o: src/lib/kernel/%.c $B/flags
+	@mkdir -p $(@D)
+	$(call compile,$(KERNEL_OPT))
+$B/obj/src/lib/api/api_info.o: src/lib/api/api_info.c $B/flags $B/git-hash
+	@mkdir -p $(@D)
+	$(call compile,-DCHORUS_GIT_HASH='"$(shell cat $B/git-hash)"')
+$B/obj/%.o: %.c $B/flags
+	@mkdir -p $(@D)
+	$(call compile)
+$B/obj/%.cu.o: %.cu $B/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -O3 -std=c++17 --fmad=false -Xcompiler -fPIC \
+	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
+
+$(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
+	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
+$(SONAME): $(SO)
+	$(Q)ln -sf libnccl.so.$(VERSION) $@
+$B/libnccl.so: $(SONAME)
+	$(Q)ln -sf libnccl.so.2 $@
+archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+$(STATIC): $(LIB_OBJS) src/lib/lib.mk
+	$(archive)
+$(HARNESS_LIB): $(call objects,$(HARNESS_SRCS)) src/tests/tests.mk $B/flags
+	$(archive)
+$(TEST_LIB): $(call objects,$(TEST_SRCS)) src/tests/tests.mk $B/flags
+	$(archive)
+
+shared = -L$B -lnccl
+$(DRIVER_BINS): $B/%_perf$(NAME_SUFFIX): $B/obj/src/tests/%.o $(HARNESS_LIB) $(SONAME) $B/libnccl.so
+	$(call link,$< $(HARNESS_LIB) $(shared) $(call rpath,self /../lib))
+$(MPI_PLUGIN): src/tests/harness/mpi_plugin.c $B/flags
+	$(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) \
+	  -MMD -MP -MF $B/obj/chorus_mpi.d -shared -o $@ $<
+
+.SECONDEXPANSION:
+more = $(call objects,$($(notdir $1)_SRCS))
+$(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$$*) $(TEST_LIB) \
+    $(HARNESS_LIB) $(STATIC)
+	@mkdir -p $(@D)
+	$(call link,$(filter %.o,$^) -Wl$(comma)--start-group $(TEST_LIB) $(HARNESS_LIB) $(STATIC) \
+	  -Wl$(comma)--end-group -rdynamic)
+$(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
+    $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$(filter %.o,$^) $(TEST_LIB) $(shared) $(call rpath,/..))
+mpi_source = $(filter %/$(notdir $1).c,$(MPI_TESTS) $(addprefix examples/,$(addsuffix .c,$(MPI_EXAMPLES))))
+build_mpi  = $(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) \
+  $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $B/obj/$(@F).d -o $@ $< $(shared) $(call rpath,/..) $(LIBS)
+$(MPI_BINS): $$(call mpi_source,$$@) $B/flags $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(build_mpi)
+preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
+$(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,-shared $< $(shared) $(call rpath,/..))
+$(addprefix $B/examples/,$(EXAMPLES)): $B/examples/%: $B/obj/examples/%.o $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$< $(shared) $(call rpath,/..))
+$(addprefix $B/examples/,$(MPI_EXAMPLES)): $$(call mpi_source,$$@) $B/flags $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(build_mpi)
+
+# ---------------------------------------------------------------- run, test, keep tidy
+
+# make run and make test build with all cores unless -j was given. Their set-up may install a
+# compiler wrapper, so that what the machine has is looked up again by a second make.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+run:
+	@scripts/setup
+	@$(MAKE) $(jobs) all
+	@scripts/run $B
+test:
+	@scripts/setup
+	@$(MAKE) $(jobs) tests
+	@scripts/run-tests $B
+plots:
+	@scripts/plot --all
+tidy: lib
+	@scripts/tidy $B
+check-layers:
+	@scripts/check-layers
+format:
+	@git ls-files '*.c' '*.h' '*.cu' | xargs clang-format -i
+
+# ---------------------------------------------------------------- install
+
+define HELP
+Usage: make [TARGET…] [VARIABLE=VALUE…]
+
+Targets
+  all           libnccl.so.2, the drivers and the examples (the default)
+  run           sets up, builds, runs all_reduce_perf on 8 ranks, records and plots it
+  test          sets up, builds, runs all tests; the last line counts them
+  lib drivers examples tests bench cuda    parts of the build
+  tidy          format, layers, sizes, exports, documented options
+  check-layers  the layer rule alone            format   clang-format -i on all sources
+  plots         draws plots/ from results/      dist     a source archive in dist/
+  install       to PREFIX, below DESTDIR        uninstall
+  clean         removes the build folder        help     this text
+
+Variables
+  CC=gcc AR=ar CFLAGS= LDFLAGS=   compiler, archiver and flags added to ours
+  DEBUG=1        -O0 -g           SAN=address|undefined|thread|address,undefined   sanitizers
+  FAULTS=1       fault points     COV=1   coverage     V=1   shows the commands
+  BUILDDIR=DIR   default build, or build/<variant> with DEBUG, SAN, FAULTS or COV
+  MPI=auto|0|1 MPI_HOME=DIR       mpicc of PATH or of DIR/bin
+  CUDA=auto|0|1 CUDA_HOME=DIR     nvcc of PATH or of DIR/bin
+  NVCC_GENCODE=  $(NVCC_GENCODE)
+  NAME_SUFFIX=   added to the names of the drivers
+  PREFIX=/usr/local DESTDIR=      where install goes
+endef
+
+help:
+	@:$(info $(HELP))
+
+clean:
+	@if [ ! -e $B ]; then :; elif [ -e $B/.chorus-build ] || [ $(firstword $(subst /, ,$B)) = build ]; then rm -rf $B; \
+	 else echo "make clean: $B was not made by this makefile; not removed" >&2; exit 1; fi
+
+dist:
+	@scripts/dist $(VERSION)
+
+-include $(shell find $B/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,35 @@
+# Sources of libnccl.so.2, one a line, sorted within each layer. A file that is not listed here
+# is not built. Layers from the bottom up; scripts/check-layers knows which may include which.
+
+# base
+LIB_SRCS += src/lib/base/alloc.c
+LIB_SRCS += src/lib/base/clock.c
+LIB_SRCS += src/lib/base/doorbell.c
+LIB_SRCS += src/lib/base/err.c
+LIB_SRCS += src/lib/base/fault.c
+LIB_SRCS += src/lib/base/log.c
+LIB_SRCS += src/lib/base/param.c
+
+# device
+LIB_SRCS += src/lib/device/device.c
+
+# transport
+
+# kernel: built with -O3
+
+# boot
+
+# topo
+
+# algo
+
+# core
+
+# api
+
+# CUDA sources (.cu), compiled by nvcc where it is found.
+CU_SRCS +=
+
+# Public headers, installed.
+LIB_HEADERS += src/lib/chorus.h
+LIB_HEADERS += src/lib/nccl.h
