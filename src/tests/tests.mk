@@ -4,7 +4,15 @@
 DRIVERS +=
 
 # The harness: part of every driver, and of the unit tests that need it.
-HARNESS_SRCS +=
+HARNESS_SRCS += src/tests/harness/help.c
+HARNESS_SRCS += src/tests/harness/json.c
+HARNESS_SRCS += src/tests/harness/options.c
+HARNESS_SRCS += src/tests/harness/report.c
+HARNESS_SRCS += src/tests/harness/report_json.c
+HARNESS_SRCS += src/tests/harness/report_text.c
+HARNESS_SRCS += src/tests/harness/sizes.c
+HARNESS_SRCS += src/tests/harness/suggest.c
+HARNESS_SRCS += src/tests/harness/usage.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -16,6 +24,11 @@ TEST_SRCS += src/tests/unit/test.c
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
 UNIT_TESTS += test_framework
+UNIT_TESTS += test_options
+UNIT_TESTS += test_report
+UNIT_TESTS += test_sizes
+test_options_SRCS += src/tests/unit/capture.c
+test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES +=
