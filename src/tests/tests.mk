@@ -28,6 +28,15 @@ HARNESS_SRCS += src/tests/harness/values.c
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
 MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+HARNESS_SRCS += src/tests/harness/help.c
+HARNESS_SRCS += src/tests/harness/json.c
+HARNESS_SRCS += src/tests/harness/options.c
+HARNESS_SRCS += src/tests/harness/report.c
+HARNESS_SRCS += src/tests/harness/report_json.c
+HARNESS_SRCS += src/tests/harness/report_text.c
+HARNESS_SRCS += src/tests/harness/sizes.c
+HARNESS_SRCS += src/tests/harness/suggest.c
+HARNESS_SRCS += src/tests/harness/usage.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -46,6 +55,11 @@ test_device_streams_SRCS += src/tests/unit/device_kit.c
 UNIT_TESTS += test_verify
 UNIT_TESTS += test_verify_faults
 UNIT_TESTS += test_verify_matrix
+UNIT_TESTS += test_options
+UNIT_TESTS += test_report
+UNIT_TESTS += test_sizes
+test_options_SRCS += src/tests/unit/capture.c
+test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
