@@ -1,18 +1,44 @@
 # Sources of the drivers and of the tests, one a line, sorted. What is not listed is not built.
 
 # Drivers: NAME stands for src/tests/NAME.c and builds build/NAME_perf.
-DRIVERS +=
+DRIVERS += all_gather
+DRIVERS += all_reduce
+DRIVERS += alltoall
+DRIVERS += alltoallv
+DRIVERS += broadcast
+DRIVERS += gather
+DRIVERS += hypercube
+DRIVERS += reduce
+DRIVERS += reduce_scatter
+DRIVERS += scatter
+DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
-HARNESS_SRCS +=
+HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
+HARNESS_SRCS += src/tests/harness/columns.c
+HARNESS_SRCS += src/tests/harness/compare.c
+HARNESS_SRCS += src/tests/harness/expected.c
+HARNESS_SRCS += src/tests/harness/fill.c
+HARNESS_SRCS += src/tests/harness/pattern.c
+HARNESS_SRCS += src/tests/harness/redop.c
+HARNESS_SRCS += src/tests/harness/reference.c
+HARNESS_SRCS += src/tests/harness/selftest.c
+HARNESS_SRCS += src/tests/harness/types.c
+HARNESS_SRCS += src/tests/harness/values.c
 
 # The test framework: part of every unit and conformance test.
-TEST_SRCS +=
+TEST_SRCS += src/tests/unit/child.c
+TEST_SRCS += src/tests/unit/leftover.c
+TEST_SRCS += src/tests/unit/lib_hooks.c
+TEST_SRCS += src/tests/unit/test.c
 
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
-UNIT_TESTS +=
+UNIT_TESTS += test_framework
+UNIT_TESTS += test_verify
+UNIT_TESTS += test_verify_faults
+UNIT_TESTS += test_verify_matrix
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES +=
