@@ -15,16 +15,40 @@ DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
 HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
+HARNESS_SRCS += src/tests/harness/buffers.c
 HARNESS_SRCS += src/tests/harness/columns.c
+HARNESS_SRCS += src/tests/harness/comms.c
 HARNESS_SRCS += src/tests/harness/compare.c
+HARNESS_SRCS += src/tests/harness/devices.c
+HARNESS_SRCS += src/tests/harness/ending.c
 HARNESS_SRCS += src/tests/harness/expected.c
 HARNESS_SRCS += src/tests/harness/fill.c
+HARNESS_SRCS += src/tests/harness/main.c
+HARNESS_SRCS += src/tests/harness/oob.c
+HARNESS_SRCS += src/tests/harness/oob_hub.c
+HARNESS_SRCS += src/tests/harness/oob_link.c
 HARNESS_SRCS += src/tests/harness/pattern.c
+HARNESS_SRCS += src/tests/harness/preflight.c
 HARNESS_SRCS += src/tests/harness/redop.c
 HARNESS_SRCS += src/tests/harness/reference.c
+HARNESS_SRCS += src/tests/harness/run.c
+HARNESS_SRCS += src/tests/harness/run_check.c
+HARNESS_SRCS += src/tests/harness/run_time.c
 HARNESS_SRCS += src/tests/harness/selftest.c
+HARNESS_SRCS += src/tests/harness/signals.c
+HARNESS_SRCS += src/tests/harness/split.c
+HARNESS_SRCS += src/tests/harness/stats.c
+HARNESS_SRCS += src/tests/harness/timing.c
 HARNESS_SRCS += src/tests/harness/types.c
 HARNESS_SRCS += src/tests/harness/values.c
+HARNESS_SRCS += src/tests/harness/verdict.c
+HARNESS_SRCS += src/tests/harness/watchdog.c
+HARNESS_SRCS += src/tests/harness/world.c
+HARNESS_SRCS += src/tests/harness/world_all.c
+HARNESS_SRCS += src/tests/harness/world_env.c
+HARNESS_SRCS += src/tests/harness/world_mpi.c
+HARNESS_SRCS += src/tests/harness/world_spawn.c
+HARNESS_SRCS += src/tests/harness/world_thread.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c

@@ -25,8 +25,7 @@ static void alloc_one(char **memory, size_t bytes, ncclComm_t comm, void **handl
     perf_check(devices->alloc(&got, bytes), "allocation of a buffer");
     *memory = got;
     perf_check(devices->fill(got, 0, bytes, NULL), "clearing a buffer");
-    if (handle != NULL)
-        perf_check(ncclCommRegister(comm, got, bytes, handle), "ncclCommRegister");
+    if (handle != NULL) perf_check(ncclCommRegister(comm, got, bytes, handle), "ncclCommRegister");
 }
 
 void perf_buffers_alloc(struct perf_buffers *buffers, int device, ncclComm_t comm)

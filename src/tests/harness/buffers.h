@@ -16,8 +16,9 @@ struct perf_buffers {
 /* One row's use of the buffers. */
 struct perf_layout {
     size_t send_bytes, recv_bytes; /* of data, per rank */
-    size_t send_offset, recv_offset; /* in place: of the rank's parts in the shared data, in bytes */
-    size_t shift_bytes;              /* option -u: data starts this far behind the alignment */
+    size_t send_offset,
+        recv_offset;    /* in place: of the rank's parts in the shared data, in bytes */
+    size_t shift_bytes; /* option -u: data starts this far behind the alignment */
     int in_place;
     size_t slots;
 };

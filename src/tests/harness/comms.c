@@ -57,9 +57,9 @@ static void init_one(const struct init_args *args, int index)
     snprintf(what, sizeof what, "rank %d: %s", rank->rank, args->world->init_call);
     perf_check(perf_devices()->set(rank->device), "setting the device");
     if (policy < 0) {
-        perf_check(ncclCommInitRank(&rank->comm, rank->group_size, args->ids[index],
-                                    rank->group_rank),
-                   what);
+        perf_check(
+            ncclCommInitRank(&rank->comm, rank->group_size, args->ids[index], rank->group_rank),
+            what);
         return;
     }
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -99,7 +99,8 @@ static void init_parallel(struct perf_world *world, const ncclUniqueId *ids)
 void perf_comms_init_ranks(struct perf_world *world)
 {
     ncclUniqueId *ids = exchange_ids(world);
-    world->init_call = world->options->cta_policy < 0 ? "ncclCommInitRank" : "ncclCommInitRankConfig";
+    world->init_call =
+        world->options->cta_policy < 0 ? "ncclCommInitRank" : "ncclCommInitRankConfig";
     if (world->options->parallel_init) {
         init_parallel(world, ids);
     } else {
@@ -136,8 +137,7 @@ void perf_world_init(struct perf_world *world)
             perf_check(devices->stream_create(&world->ranks[i].stream), "making a stream");
     }
     world->ops->init(world);
-    for (int i = 0; i < world->nlocal; i++)
-        perf_watch_comm(&world->ranks[i], world->ranks[i].comm);
+    for (int i = 0; i < world->nlocal; i++) perf_watch_comm(&world->ranks[i], world->ranks[i].comm);
     perf_watch_phase(world->ranks, world->nlocal, "communicators made");
     size_t after = free_bytes(world);
     world->lib_bytes = before > after ? before - after : 0;

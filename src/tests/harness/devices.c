@@ -50,6 +50,11 @@ static int first_device(void)
     return (int)device;
 }
 
+void perf_devices_check(void)
+{
+    first_device();
+}
+
 int perf_device_of(int local_rank)
 {
     int ndevices = perf_device_count();

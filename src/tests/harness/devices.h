@@ -19,6 +19,9 @@ int perf_devices_host_visible(void);
  * on host devices. A bad value of the variable exits 2; -1 when there is no such device. */
 int perf_device_of(int local_rank);
 
+/* Reads NCCL_TESTS_DEVICE; a bad value exits 2. Touches no device. */
+void perf_devices_check(void);
+
 /* --devices: lists them on stdout. */
 void perf_devices_list(void);
 

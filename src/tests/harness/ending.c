@@ -15,8 +15,9 @@
 static struct perf_world *run_world;
 static struct perf_footer footer = {.status = PERF_RUNNING};
 static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER;
-static int header_done; /* guarded by report_mutex */
+static _Atomic int reports_on;
 static _Atomic int ending;
+static _Atomic int footer_wrong; /* data have been found wrong */
 
 void perf_ending_start(struct perf_world *world)
 {
@@ -33,31 +34,38 @@ void perf_report_unlock(void)
     pthread_mutex_unlock(&report_mutex);
 }
 
+void perf_ending_wrong(void)
+{
+    atomic_store(&footer_wrong, 1);
+}
+
 struct perf_footer *perf_ending_footer(void)
 {
     return &footer;
 }
 
-void perf_ending_header_done(void)
+void perf_ending_reports_on(void)
 {
-    header_done = 1;
+    atomic_store(&reports_on, 1);
+}
+
+void perf_ending_reports_off(void)
+{
+    atomic_store(&reports_on, 0);
 }
 
 /* Completes the report in rank 0's process. The thread that holds the lock may be stuck in a
  * write to a full pipe: after two seconds the report is left as it is. */
 static int write_footer(int code, const char *text)
 {
+    if (atomic_load(&footer_wrong) && code < PERF_EXIT_SIGNAL)
+        code = perf_verdict_worse(code, PERF_EXIT_WRONG);
+    if (!atomic_load(&reports_on)) return code;
     struct timespec until = perf_clock_until(2);
     if (pthread_mutex_timedlock(&report_mutex, &until) != 0) return code;
-    if (footer.out_of_bounds > 0 && code < PERF_EXIT_SIGNAL)
-        code = perf_verdict_worse(code, PERF_EXIT_WRONG);
-    int writer = run_world != NULL && run_world->proc == 0 && header_done;
-    if (writer && code != PERF_EXIT_SIGNAL + 13) {
-        footer.status = perf_verdict_status(code);
-        footer.error = text != NULL && text[0] != '\0' ? text : NULL;
-        header_done = 0;
-        perf_report_footer(&footer);
-    }
+    footer.status = perf_verdict_status(code);
+    footer.error = text != NULL && text[0] != '\0' ? text : NULL;
+    if (atomic_exchange(&reports_on, 0)) perf_report_footer(&footer);
     return code;
 }
 
@@ -72,8 +80,7 @@ _Noreturn void perf_end(int code, const char *text)
     char kept[PERF_OOB_TEXT] = "";
     if (text != NULL) snprintf(kept, sizeof kept, "%s", text);
     if (kept[0] != '\0') fprintf(stderr, "%s: %s\n", perf_program(), kept);
-    if (run_world != NULL && run_world->link != NULL)
-        perf_link_fail(run_world->link, code, kept);
+    if (run_world != NULL && run_world->link != NULL) perf_link_fail(run_world->link, code, kept);
     code = write_footer(code, kept);
     fflush(stdout);
     _exit(code);

@@ -30,6 +30,11 @@ void perf_report_unlock(void);
 
 /* What the footer will say; changed under the lock. Only rank 0's process writes reports. */
 struct perf_footer *perf_ending_footer(void);
-void perf_ending_header_done(void);
+/* Data have been found wrong somewhere: every later end says so. */
+void perf_ending_wrong(void);
+/* From now on (no more) an ending writes the footer; in rank 0's process, under the lock or before
+ * the watchdog's time. */
+void perf_ending_reports_on(void);
+void perf_ending_reports_off(void);
 
 #endif

@@ -35,8 +35,8 @@ static int mpi_finalize(void)
     return MPI_Finalize();
 }
 
-#define TEXT_OF(x)  #x
-#define TEXT(x)     TEXT_OF(x)
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
 #ifdef OMPI_MAJOR_VERSION
 #define MPI_LIBRARY "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION)
 #else

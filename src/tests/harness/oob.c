@@ -93,8 +93,10 @@ int perf_listen(const char *host, int *port)
         fd = -1;
     }
     if (list != NULL) freeaddrinfo(list);
-    if (fd < 0) errno = saved;
-    else *port = bound_port(fd);
+    if (fd < 0)
+        errno = saved;
+    else
+        *port = bound_port(fd);
     return fd;
 }
 

@@ -43,7 +43,7 @@ int perf_frame_valid(const struct perf_frame *frame, size_t max_bytes);
 struct perf_hub;
 struct perf_hub_args {
     int nprocs, ranks_per_proc;
-    int listen_fd;    /* where processes come from; -1: all are added by hand */
+    int listen_fd; /* where processes come from; -1: all are added by hand */
     uint64_t token;
     double timeout_s; /* for all to be there */
     /* Says why a process is gone ("was killed by signal 9 (Killed)"; nothing when the process has

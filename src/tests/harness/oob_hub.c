@@ -2,6 +2,7 @@
  * for one process: frames are read in pieces, and sends that a stopped process does not take
  * give up after a second. Strangers are dropped before they cost more than one hello.
  */
+#define _GNU_SOURCE
 #include "harness/oob.h"
 
 #include "harness/timing.h"
@@ -96,8 +97,10 @@ void perf_hub_add(struct perf_hub *hub, int proc, int fd)
 void perf_hub_name(const struct perf_hub *hub, int proc, char *text, size_t bytes)
 {
     int n = hub->args.ranks_per_proc, first = proc * n;
-    if (n == 1) snprintf(text, bytes, "rank %d", first);
-    else snprintf(text, bytes, "ranks %d-%d", first, first + n - 1);
+    if (n == 1)
+        snprintf(text, bytes, "rank %d", first);
+    else
+        snprintf(text, bytes, "ranks %d-%d", first, first + n - 1);
 }
 
 static void send_to_all(struct perf_hub *hub, const struct perf_frame *frame, const void *payload,
@@ -137,12 +140,14 @@ static void lose_member(struct perf_hub *hub, int proc)
     if (member->left) return;
     char name[48], why[160] = "", text[PERF_OOB_TEXT] = "";
     int code = PERF_EXIT_ERROR;
-    if (hub->args.reason != NULL) code = hub->args.reason(proc, why, sizeof why);
-    else if (hub->failed == 0) snprintf(why, sizeof why, "ended without a goodbye");
+    if (hub->args.reason != NULL)
+        code = hub->args.reason(proc, why, sizeof why);
+    else if (hub->failed == 0)
+        snprintf(why, sizeof why, "ended without a goodbye");
     if (why[0] != '\0') {
         perf_hub_name(hub, proc, name, sizeof name);
-        snprintf(text, sizeof text, "%s (process %d, pid %d%s%s) %s", name, proc,
-                 member->hello.pid, member->there ? " on " : "", member->hello.host, why);
+        snprintf(text, sizeof text, "%s (process %d, pid %d%s%s) %s", name, proc, member->hello.pid,
+                 member->there ? " on " : "", member->hello.host, why);
         fprintf(stderr, "%s: %s\n", perf_program(), text);
     }
     tell_failure(hub, code, text, -1);
@@ -200,27 +205,29 @@ static int take_hello(struct perf_hub *hub, struct conn *conn)
 static int take_gather(struct perf_hub *hub, struct conn *conn)
 {
     struct member *members = hub->members;
-    int n = hub->args.nprocs;
+    size_t n = (unsigned)hub->args.nprocs;
     if (members[conn->proc].gathered != NULL) return -1;
     members[conn->proc].gathered = must_alloc(1, conn->frame.bytes + 1);
     members[conn->proc].gathered_bytes = conn->frame.bytes;
     if (conn->frame.bytes > 0)
         memcpy(members[conn->proc].gathered, conn->payload, conn->frame.bytes);
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (members[i].gathered == NULL) return 0;
     size_t bytes = conn->frame.bytes;
-    char *all = must_alloc((size_t)n, bytes + 1);
+    char *all = must_alloc(n, bytes + 1);
     int equal = 1;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         equal &= members[i].gathered_bytes == bytes;
-        if (equal) memcpy(all + (size_t)i * bytes, members[i].gathered, bytes);
+        if (equal) memcpy(all + i * bytes, members[i].gathered, bytes);
         free(members[i].gathered);
         members[i].gathered = NULL;
     }
     struct perf_frame frame;
-    perf_frame_init(&frame, PERF_FRAME_RESULT, bytes * (size_t)n, 0);
-    if (equal) send_to_all(hub, &frame, all, -1);
-    else perf_hub_fail(hub, PERF_EXIT_ERROR, "the processes disagree about what to exchange");
+    perf_frame_init(&frame, PERF_FRAME_RESULT, bytes * n, 0);
+    if (equal)
+        send_to_all(hub, &frame, all, -1);
+    else
+        perf_hub_fail(hub, PERF_EXIT_ERROR, "the processes disagree about what to exchange");
     free(all);
     return 0;
 }
@@ -274,8 +281,8 @@ static void check_deadline(struct perf_hub *hub)
     if (hub->nthere == hub->args.nprocs || hub->failed != 0) return;
     if (perf_clock_ns() < hub->deadline_ns) return;
     char text[PERF_OOB_TEXT];
-    size_t used = (size_t)snprintf(text, sizeof text, "rendezvous: not there after %g s:",
-                                   hub->args.timeout_s);
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "rendezvous: not there after %g s:", hub->args.timeout_s);
     for (int i = 0; i < hub->args.nprocs && used < sizeof text - 64; i++) {
         char name[48];
         if (hub->members[i].there) continue;

@@ -144,8 +144,10 @@ void perf_link_allgather(struct perf_link *link, const void *mine, void *all, si
     pthread_mutex_lock(&link->lock);
     int late = 0;
     while (link->result != NULL && !late)
-        if (link->rendezvous_done) pthread_cond_wait(&link->changed, &link->lock);
-        else late = pthread_cond_timedwait(&link->changed, &link->lock, &until) == ETIMEDOUT;
+        if (link->rendezvous_done)
+            pthread_cond_wait(&link->changed, &link->lock);
+        else
+            late = pthread_cond_timedwait(&link->changed, &link->lock, &until) == ETIMEDOUT;
     pthread_mutex_unlock(&link->lock);
     if (!late) return;
     char text[PERF_OOB_TEXT];
@@ -175,7 +177,8 @@ void perf_link_fail(struct perf_link *link, int code, const char *text)
     pthread_mutex_unlock(&link->lock);
     if (!first || send_frame(link, PERF_FRAME_FAIL, code, cut, strlen(cut)) != 0) return;
     pthread_mutex_lock(&link->lock);
-    while (!link->told && pthread_cond_timedwait(&link->changed, &link->lock, &until) == 0) continue;
+    while (!link->told && pthread_cond_timedwait(&link->changed, &link->lock, &until) == 0)
+        continue;
     pthread_mutex_unlock(&link->lock);
 }
 

@@ -41,8 +41,7 @@ void perf_watch_tick(void)
 void perf_watch_phase(struct perf_rank *ranks, int n, const char *phase)
 {
     /* Constant texts need no order: a reader sees the old or the new one. */
-    for (int i = 0; i < n; i++)
-        atomic_store_explicit(&ranks[i].phase, phase, memory_order_relaxed);
+    for (int i = 0; i < n; i++) atomic_store_explicit(&ranks[i].phase, phase, memory_order_relaxed);
     perf_watch_tick();
 }
 

@@ -86,8 +86,10 @@ static void refuse_lonely_runs(const struct perf_world *world)
 
 void perf_world_allgather(struct perf_world *world, const void *mine, void *all, size_t bytes)
 {
-    if (world->link != NULL) perf_link_allgather(world->link, mine, all, bytes);
-    else if (bytes > 0) memcpy(all, mine, bytes);
+    if (world->link != NULL)
+        perf_link_allgather(world->link, mine, all, bytes);
+    else if (bytes > 0)
+        memcpy(all, mine, bytes);
 }
 
 void perf_world_barrier(struct perf_world *world)

@@ -24,7 +24,9 @@ struct perf_rank {
     ncclComm_t watched; /* comm while the watchdog may ask it; guarded by the watchdog's lock */
     cudaStream_t stream;
     struct perf_buffers buffers;
-    _Atomic(const char *) phase; /* constant text, for the watchdog */
+    struct perf_counts counts;     /* of the current row */
+    struct perf_layout layouts[2]; /* out of place, in place */
+    _Atomic(const char *) phase;   /* constant text, for the watchdog */
 };
 
 struct perf_world;
@@ -56,7 +58,7 @@ struct perf_world {
     struct perf_rank *ranks;     /* [nlocal] */
     struct perf_rank_info *info; /* [nranks] */
     const char *init_call;
-    size_t lib_bytes; /* device memory that went away during initialisation */
+    size_t lib_bytes;          /* device memory that went away during initialisation */
     pthread_barrier_t barrier; /* of the threads of this process */
 };
 

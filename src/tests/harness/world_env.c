@@ -62,8 +62,10 @@ static void open_env(struct perf_world *world)
     world->nprocs = read_int("WORLD_SIZE", 1, 1 << 16);
     world->proc = read_int("RANK", 0, world->nprocs - 1);
     int fd;
-    if (world->proc == 0) fd = serve(world, address, port);
-    else fd = perf_connect(address, port, perf_rendezvous_s(world->options));
+    if (world->proc == 0)
+        fd = serve(world, address, port);
+    else
+        fd = perf_connect(address, port, perf_rendezvous_s(world->options));
     if (fd < 0) {
         char text[PERF_OOB_TEXT];
         snprintf(text, sizeof text,

@@ -64,11 +64,12 @@ static const struct perf_mpi_plugin *need_plugin(void)
     const struct perf_mpi_plugin *plugin = load_plugin(why, sizeof why);
     if (plugin != NULL) return plugin;
     const char *variable = perf_launcher_variable();
-    snprintf(text, sizeof text,
-             "%s%s%sthe MPI plugin chorus_mpi.so beside this driver cannot be loaded (%s): build it "
-             "with `make MPI=1 MPI_HOME=...` where mpicc is, or use --spawn N",
-             variable != NULL ? variable : "", variable != NULL ? " is above 1, but " : "",
-             variable != NULL ? "" : "", why[0] != '\0' ? why : "no such file");
+    snprintf(
+        text, sizeof text,
+        "%s%s%sthe MPI plugin chorus_mpi.so beside this driver cannot be loaded (%s): build it "
+        "with `make MPI=1 MPI_HOME=...` where mpicc is, or use --spawn N",
+        variable != NULL ? variable : "", variable != NULL ? " is above 1, but " : "",
+        variable != NULL ? "" : "", why[0] != '\0' ? why : "no such file");
     fprintf(stderr, "%s: %s\n", perf_program(), text);
     exit(PERF_EXIT_ERROR);
 }
@@ -102,8 +103,10 @@ static _Noreturn void supervise(pid_t worker, int signal_fd, int nlocal)
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
     int first = launcher_rank() * nlocal;
     char ranks[64];
-    if (nlocal == 1) snprintf(ranks, sizeof ranks, "rank %d", first);
-    else snprintf(ranks, sizeof ranks, "ranks %d-%d", first, first + nlocal - 1);
+    if (nlocal == 1)
+        snprintf(ranks, sizeof ranks, "rank %d", first);
+    else
+        snprintf(ranks, sizeof ranks, "ranks %d-%d", first, first + nlocal - 1);
     fprintf(stderr, "%s: %s (pid %d) was killed by signal %d (%s)\n", perf_program(), ranks,
             (int)worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
     poll(NULL, 0, OTHERS_MS);
