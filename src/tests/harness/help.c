@@ -285,18 +285,22 @@ const char *perf_library_hash(void)
     return chorus_git_hash ? chorus_git_hash() : "unknown";
 }
 
-int perf_mpi_plugin(char *path, int path_bytes)
+int perf_mpi_plugin_path(char *path, int path_bytes)
 {
+    static const char *const places[] = {"../lib/chorus_mpi.so", "chorus_mpi.so"};
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     char *slash;
 
-    if (length < 0) length = 0;
-    program[length] = 0;
+    program[length < 0 ? 0 : length] = 0;
     slash = strrchr(program, '/');
-    snprintf(path, (size_t)path_bytes, "%.*schorus_mpi.so", slash ? (int)(slash - program + 1) : 0,
-             program);
-    return !access(path, R_OK);
+    if (slash) slash[1] = 0;
+    /* The usual place comes last: its path is what a message names when there is none. */
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, (size_t)path_bytes, "%s%s", slash ? program : "", places[i]);
+        if (!access(path, R_OK)) return 1;
+    }
+    return 0;
 }
 
 static void print_version_number(const char *what, int version)
@@ -322,7 +326,7 @@ static void show_version(void)
         printf("  %-10s %d, %s\n", "devices", ndevices, devices->kind);
     else
         printf("  %-10s %s: %s\n", "devices", devices->kind, ncclGetLastError(NULL));
-    if (perf_mpi_plugin(mpi, sizeof mpi))
+    if (perf_mpi_plugin_path(mpi, sizeof mpi))
         printf("  %-10s %s\n", "MPI", mpi);
     else
         printf("  %-10s no plugin (%s is not there; make MPI=1 builds it)\n", "MPI", mpi);

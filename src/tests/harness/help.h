@@ -16,7 +16,8 @@ const char *perf_library_path(void);
 /* The git hash of the loaded library; "unknown" when it is somebody else's. */
 const char *perf_library_hash(void);
 
-/* 1 when the MPI plugin lies beside the program; its path in `path`. */
-int perf_mpi_plugin(char *path, int path_bytes);
+/* 1 when the MPI plugin lies beside the program or in ../lib; its path, or where it should be,
+ * in `path`. */
+int perf_mpi_plugin_path(char *path, int path_bytes);
 
 #endif

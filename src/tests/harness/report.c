@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char default_timed[] =
     "wall clock from the first call to the completion of the last, divided by the calls; the "
@@ -35,9 +37,12 @@ int perf_report_has_busbw(int nranks)
 /* Rows must reach the reader at once, and a reader that has gone ends the run. */
 static void check_stdout(void)
 {
-    errno = 0;
+    struct pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
     if (!fflush(stdout) && !ferror(stdout)) return;
-    if (errno == EPIPE) end_process(PERF_EXIT_SIGNAL + SIGPIPE);
+    /* Which write failed is not known, so errno says little; the pipe itself is asked. */
+    if (poll(&reader, 1, 0) > 0 && (reader.revents & POLLERR))
+        end_process(PERF_EXIT_SIGNAL + SIGPIPE);
     fprintf(stderr, "%s: cannot write to stdout: %s\n", perf_program(), strerror(errno));
     end_process(PERF_EXIT_ERROR);
 }
