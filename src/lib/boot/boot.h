@@ -17,25 +17,32 @@
 struct ccl_boot;
 
 /* Makes an id and starts its root thread in this process (unless NCCL_COMM_ID names a fixed
- * host:port, in which case rank 0's ccl_boot_open starts it there). The thread ends by itself when
- * its session is over, when CHORUS_INIT_TIMEOUT_MS passed after the first rank came, or at
- * process exit. ncclInvalidUsage when no network interface is usable. */
+ * host:port, in which case rank 0's ccl_boot_open starts it there). An id serves one session. The
+ * thread ends by itself: when all ranks have left, when the session failed and everyone was told,
+ * when no rank came within CHORUS_INIT_TIMEOUT_MS, or at process exit, which it never delays.
+ * ncclInvalidUsage when no network interface is usable or NCCL_COMM_ID cannot be understood,
+ * ncclSystemError when the system refuses a socket or thread. Does not block, except for the
+ * lookup of a host name in NCCL_COMM_ID. Any thread. */
 ncclResult_t ccl_boot_make_id(ncclUniqueId *id);
 
 struct ccl_boot_args {
     ncclUniqueId id;
     int nranks, rank;
+    uint64_t build; /* hash of what the caller sends through all-gathers; equal on all ranks */
     const _Atomic uint32_t *abort_word; /* non-zero ends every wait with ncclInternalError */
 };
 
 /* Joins the session. Blocks until all ranks have joined, the deadline
  * (CHORUS_INIT_TIMEOUT_MS: ncclTimeout naming the missing ranks), abort, or an error.
  * ncclInvalidUsage with both values when ranks differ in nranks, claim the same rank, or run
- * another build of the library. ncclRemoteError naming a rank that died. */
+ * another build of the library. ncclRemoteError naming a rank that died, or when nobody listens
+ * at the id's address any more. ncclInvalidArgument for a damaged id or a rank out of range. */
 ncclResult_t ccl_boot_open(const struct ccl_boot_args *args, struct ccl_boot **out);
 
 /* Every rank contributes bytes_each (equal on all, at most 64 KiB) and gets all in rank order.
- * Blocks like open. Fails on all ranks alike. */
+ * Blocks like open. Fails on all ranks alike: ncclInvalidUsage when bytes_each differ,
+ * ncclRemoteError when a rank died or left before this round, ncclTimeout naming the ranks that
+ * have not come to it. bytes_each 0 is a barrier. */
 ncclResult_t ccl_boot_allgather(struct ccl_boot *boot, const void *mine, void *all,
                                 size_t bytes_each);
 
@@ -45,5 +52,10 @@ void ccl_boot_close(struct ccl_boot *boot);
 
 /* 16 bytes that only holders of the id know, equal on all ranks: keys the mesh. */
 void ccl_boot_secret(const struct ccl_boot *boot, uint8_t secret[16]);
+
+/* Ends the roots of this process that nobody has joined, and waits (10 s at most) until all root
+ * threads of this process whose session is over have ended with all they held. For leak checks:
+ * an id that was made and not used yet is of no use afterwards. */
+void ccl_boot_quiesce(void);
 
 #endif
