@@ -5,6 +5,32 @@
 
 #include <string.h>
 
+/* The layout is the ABI: old binaries bring structs that were laid out by upstream's header. */
+#define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #field)
+AT(ncclConfig_t, magic, 8);
+AT(ncclConfig_t, version, 12);
+AT(ncclConfig_t, blocking, 16);
+AT(ncclConfig_t, netName, 32);
+AT(ncclConfig_t, splitShare, 40);
+AT(ncclConfig_t, commName, 48);
+AT(ncclConfig_t, collnetEnable, 56);
+AT(ncclConfig_t, nvlsCTAs, 68);
+AT(ncclConfig_t, nvlinkCentricSched, 76);
+AT(ncclConfig_t, graphUsageMode, 80);
+AT(ncclConfig_t, maxP2pPeers, 88);
+AT(ncclConfig_t, graphStreamOrdering, 92);
+AT(ncclSimInfo_t, estimatedTime, 16);
+AT(ncclCommProperties_t, deviceApiSupport, 32);
+AT(ncclCommProperties_t, ginType, 36);
+AT(ncclCommProperties_t, hostRmaSupport, 44);
+AT(ncclCommProperties_t, railedGinType, 48);
+_Static_assert(sizeof(ncclConfig_t) == 96, "ncclConfig_t");
+_Static_assert(sizeof(ncclSimInfo_t) == 24, "ncclSimInfo_t");
+_Static_assert(sizeof(ncclCommProperties_t) == 56, "ncclCommProperties_t");
+_Static_assert(sizeof(ncclWaitSignalDesc_t) == 16, "ncclWaitSignalDesc_t");
+_Static_assert(sizeof(ncclUniqueId) == 128, "ncclUniqueId");
+_Static_assert(sizeof(ncclRedOp_t) == 4 && sizeof(ncclDataType_t) == 4, "enums");
+
 static ncclComm_t comm;
 
 /* The init call returns before it looks for other ranks, so no world is needed. */
