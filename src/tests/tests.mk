@@ -77,20 +77,19 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_base
+UNIT_TESTS += test_base_env
 UNIT_TESTS += test_device
 UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
-test_device_SRCS += src/tests/unit/device_kit.c
-test_device_streams_SRCS += src/tests/unit/device_kit.c
-UNIT_TESTS += test_verify
-UNIT_TESTS += test_verify_faults
-UNIT_TESTS += test_verify_matrix
 UNIT_TESTS += test_options
 UNIT_TESTS += test_report
 UNIT_TESTS += test_sizes
 UNIT_TESTS += test_verify
 UNIT_TESTS += test_verify_faults
 UNIT_TESTS += test_verify_matrix
+test_device_SRCS += src/tests/unit/device_kit.c
+test_device_streams_SRCS += src/tests/unit/device_kit.c
 test_options_SRCS += src/tests/unit/capture.c
 test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
