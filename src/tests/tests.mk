@@ -87,6 +87,10 @@ test_device_streams_SRCS += src/tests/unit/device_kit.c
 test_options_SRCS += src/tests/unit/capture.c
 test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
+# Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
+SIM_TESTS += test_schedules
+test_schedules_SRCS += src/tests/sim/world.c
+
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 
