@@ -15,7 +15,12 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_boot
+UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_framework
+UNIT_TESTS += test_mac
+UNIT_TESTS += test_shm
+test_boot_SRCS += src/tests/unit/boot_ranks.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES +=
