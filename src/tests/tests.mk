@@ -16,6 +16,7 @@ TEST_SRCS += src/tests/unit/test.c
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
 UNIT_TESTS += test_boot
+UNIT_TESTS += test_boot_mesh
 UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_framework
 UNIT_TESTS += test_mac
