@@ -17,11 +17,13 @@ TEST_SRCS += src/tests/unit/test.c
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
 UNIT_TESTS += test_boot
 UNIT_TESTS += test_boot_mesh
+UNIT_TESTS += test_boot_strangers
 UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_framework
 UNIT_TESTS += test_mac
 UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
+test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES +=
