@@ -8,7 +8,14 @@ LIB_SRCS += src/lib/base/doorbell.c
 LIB_SRCS += src/lib/base/err.c
 LIB_SRCS += src/lib/base/fault.c
 LIB_SRCS += src/lib/base/log.c
+LIB_SRCS += src/lib/base/mac.c
+LIB_SRCS += src/lib/base/netif.c
 LIB_SRCS += src/lib/base/param.c
+LIB_SRCS += src/lib/base/rng.c
+LIB_SRCS += src/lib/base/shm.c
+LIB_SRCS += src/lib/base/sock.c
+LIB_SRCS += src/lib/base/sock_open.c
+LIB_SRCS += src/lib/base/thread.c
 
 # device
 LIB_SRCS += src/lib/device/device.c
@@ -29,8 +36,20 @@ LIB_SRCS += src/lib/transport/transport.c
 # kernel: built with -O3
 LIB_SRCS += src/lib/kernel/fold.c
 LIB_SRCS += src/lib/kernel/kernel_host.c
+LIB_SRCS += src/lib/kernel/size.c
 
 # boot
+LIB_SRCS += src/lib/boot/boot.c
+LIB_SRCS += src/lib/boot/door.c
+LIB_SRCS += src/lib/boot/id.c
+LIB_SRCS += src/lib/boot/link.c
+LIB_SRCS += src/lib/boot/mesh.c
+LIB_SRCS += src/lib/boot/mesh_open.c
+LIB_SRCS += src/lib/boot/root.c
+LIB_SRCS += src/lib/boot/root_conn.c
+LIB_SRCS += src/lib/boot/root_session.c
+LIB_SRCS += src/lib/boot/watch.c
+LIB_SRCS += src/lib/boot/wire.c
 
 # topo
 

@@ -14,7 +14,7 @@ enum { CCL_KEY_BYTES = 16 };
 /* A tag in the making, for data that lies in several pieces. */
 struct ccl_mac {
     uint64_t v[4];
-    uint64_t tail;      /* bytes that do not fill a word yet, little endian */
+    uint64_t tail; /* bytes that do not fill a word yet, little endian */
     uint64_t seen_bytes;
 };
 

@@ -41,9 +41,8 @@ static int seal(int fd, size_t size_bytes)
 ncclResult_t ccl_shm_create(size_t size_bytes, struct ccl_shm *out)
 {
     *out = CCL_SHM_NONE;
-    int fd = CCL_FAULT("shm-memfd")
-                 ? (errno = EMFILE, -1)
-                 : memfd_create("chorus-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = CCL_FAULT("shm-memfd") ? (errno = EMFILE, -1)
+                                    : memfd_create("chorus-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return ccl_err(ncclSystemError, "memfd_create for a shared segment of %zu bytes: %s",
                        size_bytes, strerror(errno));

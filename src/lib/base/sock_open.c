@@ -74,9 +74,8 @@ int ccl_sock_parse(const char *text, int family, union ccl_sock_addr *out)
 
 static int open_socket(int family, int *fd)
 {
-    *fd = CCL_FAULT("boot-socket")
-              ? (errno = EMFILE, -1)
-              : socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = CCL_FAULT("boot-socket") ? (errno = EMFILE, -1)
+                                   : socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *fd < 0 ? errno : 0;
 }
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-    GRACE_MS = 2000,     /* the root's own deadline comes first, because it knows the names */
+    GRACE_MS = 2000, /* the root's own deadline comes first, because it knows the names */
     RETRY_MS = 20,
     DROPPED_TRIES = 100, /* how often a root that closes before it answers is tried again */
     LEAVE_MS = 100,
@@ -186,7 +186,8 @@ static ncclResult_t explain(const struct joining *joining, int code)
                        "%lld ms, or the process ended",
                        rank, where, id->pid, id->host,
                        (long long)ccl_param_int(CCL_PARAM_INIT_TIMEOUT_MS));
-    snprintf(text, sizeof text, "rank %d: joining the session at %s", rank, where);
+    snprintf(text, sizeof text, "rank %d: joining the session at %s%s", rank, where,
+             id->fixed ? " (NCCL_COMM_ID), where rank 0 has to run" : "");
     return ccl_sock_err(code, text);
 }
 
@@ -198,8 +199,8 @@ static ncclResult_t join(struct joining *joining, struct ccl_link *link)
         int code = try_join(joining, link);
         if (code == 0) break;
         int lost = code == ECONNRESET || code == EPIPE;
-        int again = joining->id.fixed ? lost || code == ECONNREFUSED
-                                      : lost && ++dropped < DROPPED_TRIES;
+        int again =
+            joining->id.fixed ? lost || code == ECONNREFUSED : lost && ++dropped < DROPPED_TRIES;
         int ended = again ? pause_try(&joining->wait) : code;
         if (ended == ETIMEDOUT && again) ended = joining->id.fixed ? ETIMEDOUT : code;
         if (ended != 0) return explain(joining, ended);
@@ -222,8 +223,7 @@ static ncclResult_t check_args(const struct ccl_boot_args *args)
 ncclResult_t ccl_boot_open(const struct ccl_boot_args *args, struct ccl_boot **out)
 {
     struct joining joining = {
-        .args = args,
-        .wait = {.deadline_ns = init_deadline_ns(0), .abort_word = args->abort_word}};
+        .args = args, .wait = {.deadline_ns = init_deadline_ns(0), .abort_word = args->abort_word}};
     struct ccl_boot *boot = NULL;
     *out = NULL;
     TRY(check_args(args));
@@ -254,9 +254,9 @@ fail:
 static int recv_parts(struct ccl_boot *boot, void *all, size_t size_bytes,
                       const struct ccl_sock_wait *wait, struct ccl_wire_fail *fail)
 {
-    struct ccl_link_want want = {
-        .allowed = CCL_WIRE_BIT(CCL_WIRE_GATHERED) | CCL_WIRE_BIT(CCL_WIRE_FAIL),
-        .nranks = boot->nranks};
+    struct ccl_link_want want = {.allowed =
+                                     CCL_WIRE_BIT(CCL_WIRE_GATHERED) | CCL_WIRE_BIT(CCL_WIRE_FAIL),
+                                 .nranks = boot->nranks};
     uint8_t head[CCL_WIRE_HEAD_BYTES];
     struct ccl_wire_head got;
     int code = ccl_link_recv_head(&boot->link, &want, wait, head, &got);
@@ -296,6 +296,23 @@ ncclResult_t ccl_boot_allgather(struct ccl_boot *boot, const void *mine, void *a
     }
     boot->round++;
     return ncclSuccess;
+}
+
+ncclResult_t ccl_boot_health(struct ccl_boot *boot)
+{
+    struct ccl_sock_wait now = {.deadline_ns = 0}, soon = {.deadline_ns = init_deadline_ns(0)};
+    struct ccl_wire_fail fail = {.code = ncclSuccess};
+    if (ccl_sock_poll(boot->link.fd, POLLIN, &now) == ETIMEDOUT) return ncclSuccess;
+    /* Between rounds a failure is all that can come. It is on its way as a whole. */
+    int code = recv_parts(boot, NULL, 0, &soon, &fail);
+    if (code == 0 && fail.code != ncclSuccess)
+        return ccl_err((ncclResult_t)fail.code, "%s", fail.text);
+    return ccl_sock_err(code == 0 ? EBADMSG : code, "the session with the root");
+}
+
+int ccl_boot_fd(const struct ccl_boot *boot)
+{
+    return boot->link.fd;
 }
 
 void ccl_boot_close(struct ccl_boot *boot)

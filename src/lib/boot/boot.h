@@ -46,6 +46,12 @@ ncclResult_t ccl_boot_open(const struct ccl_boot_args *args, struct ccl_boot **o
 ncclResult_t ccl_boot_allgather(struct ccl_boot *boot, const void *mine, void *all,
                                 size_t bytes_each);
 
+/* ncclSuccess while no failure of the session is known here, else the failure. Never waits; not
+ * while an all-gather is in progress on another thread. */
+ncclResult_t ccl_boot_health(struct ccl_boot *boot);
+/* Readable in poll(2) when ccl_boot_health has news. Owned by the session. */
+int ccl_boot_fd(const struct ccl_boot *boot);
+
 /* Ends the session; NULL is fine. Closing before all others are done is an orderly leave, not a
  * death. */
 void ccl_boot_close(struct ccl_boot *boot);

@@ -33,10 +33,10 @@ struct ccl_door {
     int same_user;
     ccl_door_welcome *welcome;
     void *context;
-    int nguests;                         /* in order of their coming */
+    int nguests; /* in order of their coming */
     struct guest guests[CCL_DOOR_GUESTS];
-    int npolled;                         /* guests in the poll entries that were filled last */
-    uint64_t starved_until_ns;           /* no descriptor was left: accept nobody until then */
+    int npolled;               /* guests in the poll entries that were filled last */
+    uint64_t starved_until_ns; /* no descriptor was left: accept nobody until then */
     char sources[SOURCES][CCL_SOCK_TEXT_BYTES]; /* strangers that were logged, the last ones */
     unsigned nsources;
 };

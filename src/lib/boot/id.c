@@ -90,8 +90,7 @@ ncclResult_t ccl_boot_id_fixed(const char *text, struct ccl_boot_id *id)
     if (code == EINVAL)
         return ccl_err(ncclInvalidUsage, "NCCL_COMM_ID=%s is not host:port or [address]:port",
                        text);
-    if (code != 0)
-        return ccl_err(ncclInvalidUsage, "NCCL_COMM_ID=%s: the host is not known", text);
+    if (code != 0) return ccl_err(ncclInvalidUsage, "NCCL_COMM_ID=%s: the host is not known", text);
     id->fixed = 1;
     ccl_mac_derive(id->secret, no_secret, "NCCL_COMM_ID", text, strlen(text));
     return ncclSuccess;

@@ -17,8 +17,7 @@ int ccl_link_send(struct ccl_link *link, const struct ccl_wire_head *what, const
     uint8_t head[CCL_WIRE_HEAD_BYTES + ONE_PIECE_BYTES];
     ccl_wire_seal(head, what, link->key, link->sent++, payload);
     if (what->length_bytes <= ONE_PIECE_BYTES) {
-        if (what->length_bytes > 0)
-            memcpy(head + CCL_WIRE_HEAD_BYTES, payload, what->length_bytes);
+        if (what->length_bytes > 0) memcpy(head + CCL_WIRE_HEAD_BYTES, payload, what->length_bytes);
         return ccl_sock_send_all(link->fd, head, CCL_WIRE_HEAD_BYTES + what->length_bytes, 0, wait);
     }
     int code = ccl_sock_send_all(link->fd, head, CCL_WIRE_HEAD_BYTES, 1, wait);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ccl_boot;
 struct ccl_mesh;
 
 struct ccl_mesh_args {
@@ -21,17 +22,22 @@ struct ccl_mesh_args {
     const int *first_rank;              /* [nprocs] lowest rank of each, for texts */
     uint8_t secret[16];                 /* from ccl_boot_secret; names and keys the sockets */
     const _Atomic uint32_t *abort_word; /* non-zero ends every wait with ncclInternalError */
+    struct ccl_boot *boot; /* open until ccl_mesh_connect returned: a process that dies before it
+                            * connects is then noticed at once, not at the deadline; or NULL */
 };
 
-/* Starts to listen. Every process does so before any connects (a boot all-gather between). */
+/* Starts to listen and copies the arguments. Every process does so before any connects (a boot
+ * all-gather between). ncclSystemError when the system refuses a socket. */
 ncclResult_t ccl_mesh_listen(const struct ccl_mesh_args *args, struct ccl_mesh **out);
 
-/* Connects all pairs, authenticating both ends with the secret; strangers are dropped. Blocks
- * until done, deadline (CHORUS_INIT_TIMEOUT_MS), abort or error. */
+/* Connects all pairs, authenticating both ends with the secret; strangers are dropped, also
+ * those of the same user. Blocks until done, deadline (CHORUS_INIT_TIMEOUT_MS: ncclTimeout naming
+ * the missing ranks), abort or error (ncclRemoteError naming the rank, or what it told). */
 ncclResult_t ccl_mesh_connect(struct ccl_mesh *mesh);
 
 /* Gives `fd` to every other process and takes theirs: fds[p] is a new descriptor (close-on-exec)
- * that the caller owns; fds[self] = -1. Collective over the mesh; blocks as connect does. */
+ * that the caller owns; fds[self] = -1. Collective over the mesh, between connect and
+ * watch; blocks as connect does. On failure all fds are -1. */
 ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds);
 
 /* A peer's fate, given once per peer from the watcher thread. `code`: ncclRemoteError (died;
@@ -39,15 +45,18 @@ ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds);
  * (left in order), or the error it told us (ccl_mesh_tell), with its text. */
 typedef void ccl_mesh_event(void *context, int proc, ncclResult_t code, const char *text);
 
-/* Starts the watch; the callback may come at once, until ccl_mesh_close has returned. */
+/* Starts the watch; the callback may come at once, until ccl_mesh_close has returned. It runs on
+ * the watcher thread and must not wait for anything: it holds up all meshes of the process. */
 ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *context);
 
 /* Tells all peers that this process's communicator failed or was aborted. Does not block: a full
- * socket drops the message, the close that follows tells enough. Any thread. */
+ * socket drops the message, the close that follows tells enough. Any
+ * thread, at any time before close. The first message counts for a peer. */
 void ccl_mesh_tell(struct ccl_mesh *mesh, ncclResult_t code, const char *text);
 
 /* Says goodbye, stops watching and frees; NULL and half-open meshes are fine. Does not wait for
- * the peers. Not from the callback. */
+ * the peers; waits for a callback that is running, so it is not for the callback itself, and its
+ * caller must hold no lock that the callback takes. */
 void ccl_mesh_close(struct ccl_mesh *mesh);
 
 #endif

@@ -13,20 +13,21 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "boot/boot.h"
 #include "boot/root_impl.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 512 * 1024, QUIESCE_MS = 10000, GONE_TIDS = 64 };
+enum { QUIESCE_MS = 10000, GONE_TIDS = 64 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct ccl_root *roots;
 static pid_t gone_tids[GONE_TIDS]; /* threads that are returning from their function */
 static unsigned ngone;
@@ -53,8 +54,8 @@ static void sweep(struct ccl_root *root)
     int stop = atomic_load_explicit(&root->stop, memory_order_relaxed);
     for (int i = 0; i < root->nconns; i++) {
         struct ccl_root_conn *conn = root->conns[i];
-        int drained = conn->draining && ((stop && conn->nqueue == 0) ||
-                                         ccl_clock_ns() >= conn->close_ns);
+        int drained =
+            conn->draining && ((stop && conn->nqueue == 0) || ccl_clock_ns() >= conn->close_ns);
         if (conn->link.fd >= 0 && !drained) {
             root->conns[kept++] = conn;
             continue;
@@ -151,28 +152,26 @@ static void *run_root(void *argument)
     return NULL;
 }
 
-/* Starts a detached thread that takes no signals of the application. */
-static int start_thread(struct ccl_root *root)
+/* A forked child has the memory of the roots but not their threads. It gives up the listening
+ * sockets, so that nobody connects to a root that is no more because a child holds its socket. */
+static void forget_in_child(void)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    pthread_t thread;
-    if (CCL_FAULT("boot-thread")) return EAGAIN;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, &attr, run_root, root);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return code;
+    pthread_mutex_init(&list_lock, NULL);
+    for (struct ccl_root *root = roots; root != NULL; root = root->next) {
+        if (root->listen_fd >= 0) close(root->listen_fd);
+        root->listen_fd = -1;
+    }
+}
+
+static void prepare_fork(void)
+{
+    pthread_atfork(NULL, NULL, forget_in_child);
 }
 
 static ncclResult_t fill_root(struct ccl_root *root)
 {
-    root->wake_fd = CCL_FAULT("boot-eventfd") ? (errno = EMFILE, -1)
-                                              : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    root->wake_fd =
+        CCL_FAULT("boot-eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (root->wake_fd < 0)
         return ccl_err(ncclSystemError, "eventfd for a root thread: %s", strerror(errno));
     TRY(CCL_NEW(&root->polls, CCL_DOOR_POLLS + 1));
@@ -187,7 +186,9 @@ ncclResult_t ccl_root_start(const struct ccl_boot_id *id, int listen_fd)
         close(listen_fd);
         return rc;
     }
+    pthread_once(&fork_once, prepare_fork);
     root->wake_fd = -1;
+    root->listen_fd = listen_fd;
     root->id = *id;
     root->owner = getpid();
     root->deadline_ns = ccl_clock_deadline_ns(ccl_param_int(CCL_PARAM_INIT_TIMEOUT_MS));
@@ -202,7 +203,7 @@ ncclResult_t ccl_root_start(const struct ccl_boot_id *id, int listen_fd)
     root->next = roots;
     roots = root;
     pthread_mutex_unlock(&list_lock);
-    int code = start_thread(root);
+    int code = ccl_thread_start(NULL, run_root, root);
     if (code == 0) return ncclSuccess;
     rc = ccl_err(ncclSystemError, "pthread_create for a root thread: %s", strerror(code));
     pthread_mutex_lock(&list_lock);

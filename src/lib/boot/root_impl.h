@@ -27,10 +27,10 @@ enum { CCL_ROOT_QUEUE = 4 };
 struct ccl_root_conn {
     struct ccl_link link; /* fd -1 once it is to be swept */
     struct ccl_wire_hello hello;
-    int member;           /* holds a place in the session; a refused newcomer does not */
-    int gave;             /* its part of the round in progress */
-    int draining;         /* was told a failure: nothing it says matters any more */
-    uint64_t close_ns;    /* when draining ends at the latest */
+    int member;        /* holds a place in the session; a refused newcomer does not */
+    int gave;          /* its part of the round in progress */
+    int draining;      /* was told a failure: nothing it says matters any more */
+    uint64_t close_ns; /* when draining ends at the latest */
 
     uint8_t head[CCL_WIRE_HEAD_BYTES]; /* frame that is being read */
     size_t have;                       /* of head and body together */
@@ -46,6 +46,7 @@ struct ccl_root_conn {
 struct ccl_root {
     struct ccl_root *next; /* list of the process, under its lock */
     pid_t owner;           /* process that made it: a forked child has the memory, not the thread */
+    int listen_fd;         /* the door's, for a forked child */
     _Atomic int stop;      /* end unless a session is in progress */
     int wake_fd;           /* eventfd that makes the loop look at `stop` */
 

@@ -58,9 +58,8 @@ static struct ccl_root_blob *make_failure(ncclResult_t code, const char *text)
     return blob;
 }
 
-__attribute__((format(printf, 3, 4))) static void fail_session(struct ccl_root *root,
-                                                               ncclResult_t code,
-                                                               const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+fail_session(struct ccl_root *root, ncclResult_t code, const char *format, ...)
 {
     if (root->failed) return;
     char text[CCL_WIRE_TEXT_BYTES];
@@ -109,8 +108,7 @@ static int keep_conn(struct ccl_root *root, struct ccl_root_conn *conn)
             ccl_free(conns);
             return 0;
         }
-        if (root->nconns > 0)
-            memcpy(conns, root->conns, (size_t)root->nconns * sizeof conns[0]);
+        if (root->nconns > 0) memcpy(conns, root->conns, (size_t)root->nconns * sizeof conns[0]);
         ccl_free(root->conns);
         ccl_free(root->next_polls);
         root->conns = conns;

@@ -4,8 +4,8 @@
  * A frame is a 32-byte header (little endian) and a payload:
  *   0 magic u32 | 4 type u16 | 6 zero u16 | 8 payload bytes u32 | 12 sequence u32
  *   16 tag of bytes 0-15 u64 | 24 tag of bytes 0-23 and the payload u64
- * The first tag lets a receiver refuse a bad length before it waits for it; both are keyed, by a key
- * that each connection has for itself, and the sequence counts the frames of one direction, so
+ * The first tag lets a receiver refuse a bad length before it waits for it; both are keyed, by a
+ * key that each connection has for itself, and the sequence counts the frames of one direction, so
  * a flipped bit, a stranger's frame and a replayed frame are all refused.
  */
 #ifndef CCL_BOOT_WIRE_H
@@ -20,7 +20,7 @@ enum {
     CCL_WIRE_HEAD_BYTES = 32,
     CCL_WIRE_NONCE_BYTES = 16,
     CCL_WIRE_HOST_BYTES = 64,
-    CCL_WIRE_TEXT_BYTES = 1024,   /* of a failure, with its end mark */
+    CCL_WIRE_TEXT_BYTES = 1024,    /* of a failure, with its end mark */
     CCL_WIRE_GATHER_BYTES = 65536, /* of one rank in an all-gather */
     CCL_WIRE_MAX_RANKS = 32768
 };
@@ -47,10 +47,10 @@ struct ccl_wire_head {
 
 /* What a receiver accepts now. */
 struct ccl_wire_rule {
-    const uint8_t *key;    /* [CCL_KEY_BYTES] */
-    uint32_t sequence;     /* of the next frame */
-    unsigned allowed;      /* CCL_WIRE_BITs */
-    int nranks;            /* scales the limit of GATHERED */
+    const uint8_t *key; /* [CCL_KEY_BYTES] */
+    uint32_t sequence;  /* of the next frame */
+    unsigned allowed;   /* CCL_WIRE_BITs */
+    int nranks;         /* scales the limit of GATHERED */
 };
 
 enum ccl_wire_verdict {

@@ -1,0 +1,180 @@
+/* The life of a mesh after set-up: watching peers, telling them, closing. Called by core and, for
+ * events, by the watcher. Invariant: each peer's fate is given at most once, whatever of message,
+ * end of file and pidfd comes first. */
+#define _GNU_SOURCE
+#include "boot/mesh.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "boot/mesh_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char *ccl_mesh_who(const struct ccl_mesh_peer *peer, char out[CCL_MESH_WHO_BYTES])
+{
+    const struct ccl_mesh *mesh = peer->mesh;
+    int rank = mesh->first_rank[peer->proc];
+    if (peer->pid > 0)
+        snprintf(out, CCL_MESH_WHO_BYTES, "rank %d on host %s (pid %d)", rank, mesh->host,
+                 peer->pid);
+    else
+        snprintf(out, CCL_MESH_WHO_BYTES, "rank %d on host %s", rank, mesh->host);
+    return out;
+}
+
+static void death_text(const struct ccl_mesh_peer *peer, char *out, size_t out_bytes)
+{
+    char who[CCL_MESH_WHO_BYTES];
+    snprintf(out, out_bytes, "%s ended without closing its communicator", ccl_mesh_who(peer, who));
+}
+
+ncclResult_t ccl_mesh_lost(const struct ccl_mesh_peer *peer, int code)
+{
+    char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
+    if (code == ECONNRESET || code == EPIPE) {
+        death_text(peer, text, sizeof text);
+        return ccl_err(ncclRemoteError, "%s", text);
+    }
+    snprintf(text, sizeof text, "the control link to %s", ccl_mesh_who(peer, who));
+    return ccl_sock_err(code, text);
+}
+
+/* ---- events ---- */
+
+static void judge(struct ccl_mesh_peer *peer, ncclResult_t code, const char *text)
+{
+    peer->judged = 1;
+    peer->mesh->event(peer->mesh->context, peer->proc, code, text);
+}
+
+/* Judges a peer by the frame that has come, or by why none comes. EAGAIN: no news. */
+static int hear_frame(struct ccl_mesh_peer *peer)
+{
+    struct ccl_wire_rule rule = {.key = peer->link.key,
+                                 .sequence = peer->link.received,
+                                 .allowed =
+                                     CCL_WIRE_BIT(CCL_WIRE_FAIL) | CCL_WIRE_BIT(CCL_WIRE_LEAVE)};
+    struct ccl_wire_head head;
+    for (;;) {
+        enum ccl_wire_verdict verdict = ccl_wire_parse(peer->bytes, peer->have, &rule, &head);
+        if (verdict == CCL_WIRE_OK) break;
+        if (verdict != CCL_WIRE_MORE) return EBADMSG;
+        size_t got;
+        int code = ccl_sock_recv_some(peer->link.fd, peer->bytes + peer->have,
+                                      sizeof peer->bytes - peer->have, &got);
+        if (code != 0) return code;
+        peer->have += got;
+    }
+    if (head.type == CCL_WIRE_LEAVE) {
+        char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
+        snprintf(text, sizeof text, "%s closed its communicator", ccl_mesh_who(peer, who));
+        judge(peer, ncclSuccess, text);
+        return 0;
+    }
+    struct ccl_wire_fail fail;
+    ccl_wire_get_fail(peer->bytes + CCL_WIRE_HEAD_BYTES, head.length_bytes, &fail);
+    judge(peer, (ncclResult_t)fail.code, fail.text);
+    return 0;
+}
+
+/* `ended`: the process is known to be gone, so what its link holds now is all there is. */
+static int hear(struct ccl_mesh_peer *peer, int ended)
+{
+    char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
+    if (peer->judged) return 0;
+    int code = hear_frame(peer);
+    if (code == EAGAIN && !ended) return 1;
+    if (code == EBADMSG) {
+        snprintf(text, sizeof text, "a damaged message came from %s", ccl_mesh_who(peer, who));
+        judge(peer, ncclRemoteError, text);
+    } else if (code != 0) {
+        death_text(peer, text, sizeof text);
+        judge(peer, ncclRemoteError, text);
+    }
+    return 0;
+}
+
+static int on_link(void *context)
+{
+    return hear(context, 0);
+}
+
+static int on_pidfd(void *context)
+{
+    return hear(context, 1);
+}
+
+static int nwatches(const struct ccl_mesh_peer *peer)
+{
+    return peer->pidfd >= 0 ? 2 : 1;
+}
+
+ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *context)
+{
+    mesh->event = event;
+    mesh->context = context;
+    for (int proc = 0; proc < mesh->nprocs; proc++) {
+        struct ccl_mesh_peer *peer = &mesh->peers[proc];
+        if (!peer->up) continue;
+        peer->watches[0] =
+            (struct ccl_watch){.fd = peer->link.fd, .ready = on_link, .context = peer};
+        peer->watches[1] =
+            (struct ccl_watch){.fd = peer->pidfd, .ready = on_pidfd, .context = peer};
+        TRY(ccl_watch_add(peer->watches, nwatches(peer)));
+    }
+    return ncclSuccess;
+}
+
+/* ---- telling and closing ---- */
+
+/* One frame, at once or never. A frame that went in part would spoil the link, so the link ends. */
+static void send_now(struct ccl_mesh_peer *peer, unsigned type, const uint8_t *payload,
+                     size_t size_bytes)
+{
+    uint8_t frame[CCL_WIRE_HEAD_BYTES + CCL_WIRE_FAIL_BYTES];
+    struct ccl_wire_head what = {type, size_bytes};
+    ccl_wire_seal(frame, &what, peer->link.key, peer->link.sent, payload);
+    if (size_bytes > 0) memcpy(frame + CCL_WIRE_HEAD_BYTES, payload, size_bytes);
+    size_t whole = CCL_WIRE_HEAD_BYTES + size_bytes, done;
+    int code = ccl_sock_send_some(peer->link.fd, frame, whole, &done);
+    if (code == 0) peer->link.sent++;
+    if (code == 0 && done < whole) shutdown(peer->link.fd, SHUT_WR);
+}
+
+static void send_all_now(struct ccl_mesh *mesh, unsigned type, const uint8_t *payload,
+                         size_t size_bytes)
+{
+    pthread_mutex_lock(&mesh->lock);
+    for (int proc = 0; proc < mesh->nprocs; proc++)
+        if (mesh->peers[proc].up) send_now(&mesh->peers[proc], type, payload, size_bytes);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void ccl_mesh_tell(struct ccl_mesh *mesh, ncclResult_t code, const char *text)
+{
+    uint8_t payload[CCL_WIRE_FAIL_BYTES];
+    struct ccl_wire_fail fail = {.code = (uint32_t)code};
+    snprintf(fail.text, sizeof fail.text, "%s", text);
+    send_all_now(mesh, CCL_WIRE_FAIL, payload, ccl_wire_put_fail(payload, &fail));
+}
+
+void ccl_mesh_close(struct ccl_mesh *mesh)
+{
+    if (mesh == NULL) return;
+    send_all_now(mesh, CCL_WIRE_LEAVE, NULL, 0);
+    for (int proc = 0; proc < mesh->nprocs; proc++) {
+        struct ccl_mesh_peer *peer = &mesh->peers[proc];
+        ccl_watch_remove(peer->watches, 2);
+        ccl_link_close(&peer->link);
+        if (peer->pidfd >= 0) close(peer->pidfd);
+    }
+    ccl_door_close(mesh->door);
+    pthread_mutex_destroy(&mesh->lock);
+    ccl_free(mesh->first_rank);
+    ccl_free(mesh);
+}
