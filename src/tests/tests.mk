@@ -23,15 +23,6 @@ HARNESS_SRCS += src/tests/harness/devices.c
 HARNESS_SRCS += src/tests/harness/ending.c
 HARNESS_SRCS += src/tests/harness/expected.c
 HARNESS_SRCS += src/tests/harness/fill.c
-HARNESS_SRCS += src/tests/harness/pattern.c
-HARNESS_SRCS += src/tests/harness/redop.c
-HARNESS_SRCS += src/tests/harness/reference.c
-HARNESS_SRCS += src/tests/harness/selftest.c
-HARNESS_SRCS += src/tests/harness/types.c
-HARNESS_SRCS += src/tests/harness/values.c
-
-# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
 HARNESS_SRCS += src/tests/harness/help.c
 HARNESS_SRCS += src/tests/harness/json.c
 HARNESS_SRCS += src/tests/harness/main.c
@@ -39,20 +30,26 @@ HARNESS_SRCS += src/tests/harness/oob.c
 HARNESS_SRCS += src/tests/harness/oob_hub.c
 HARNESS_SRCS += src/tests/harness/oob_link.c
 HARNESS_SRCS += src/tests/harness/options.c
+HARNESS_SRCS += src/tests/harness/pattern.c
 HARNESS_SRCS += src/tests/harness/preflight.c
+HARNESS_SRCS += src/tests/harness/redop.c
+HARNESS_SRCS += src/tests/harness/reference.c
 HARNESS_SRCS += src/tests/harness/report.c
 HARNESS_SRCS += src/tests/harness/report_json.c
 HARNESS_SRCS += src/tests/harness/report_text.c
 HARNESS_SRCS += src/tests/harness/run.c
 HARNESS_SRCS += src/tests/harness/run_check.c
 HARNESS_SRCS += src/tests/harness/run_time.c
+HARNESS_SRCS += src/tests/harness/selftest.c
 HARNESS_SRCS += src/tests/harness/signals.c
 HARNESS_SRCS += src/tests/harness/sizes.c
 HARNESS_SRCS += src/tests/harness/split.c
 HARNESS_SRCS += src/tests/harness/stats.c
 HARNESS_SRCS += src/tests/harness/suggest.c
 HARNESS_SRCS += src/tests/harness/timing.c
+HARNESS_SRCS += src/tests/harness/types.c
 HARNESS_SRCS += src/tests/harness/usage.c
+HARNESS_SRCS += src/tests/harness/values.c
 HARNESS_SRCS += src/tests/harness/verdict.c
 HARNESS_SRCS += src/tests/harness/watchdog.c
 HARNESS_SRCS += src/tests/harness/world.c
@@ -61,6 +58,9 @@ HARNESS_SRCS += src/tests/harness/world_env.c
 HARNESS_SRCS += src/tests/harness/world_mpi.c
 HARNESS_SRCS += src/tests/harness/world_spawn.c
 HARNESS_SRCS += src/tests/harness/world_thread.c
+
+# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
+MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -81,6 +81,7 @@ UNIT_TESTS += test_report
 UNIT_TESTS += test_sizes
 UNIT_TESTS += test_verify
 UNIT_TESTS += test_verify_faults
+UNIT_TESTS += test_verify_fold
 UNIT_TESTS += test_verify_matrix
 test_device_SRCS += src/tests/unit/device_kit.c
 test_device_streams_SRCS += src/tests/unit/device_kit.c
