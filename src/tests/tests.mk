@@ -95,7 +95,6 @@ UNIT_TESTS += test_boot
 UNIT_TESTS += test_boot_mesh
 UNIT_TESTS += test_boot_strangers
 UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_framework
 UNIT_TESTS += test_mac
 UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
