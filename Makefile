@@ -18,7 +18,8 @@ VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLA
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
 ifneq ($(unknown),)
-$(error $(unknown) is no variable of this makefile$(shell scripts/suggest $(unknown) $(VARIABLES)); see make help)
+$(error $(unknown) is no variable of this makefile$(shell scripts/suggest \
+  $(unknown) $(VARIABLES)); see make help)
 endif
 
 # $(call one_of,VARIABLE,values) stops make when the value is none of them; empty is unset.
@@ -58,11 +59,12 @@ variant := $(if $(filter 1,$(DEBUG)),debug) $(subst $(comma),-,$(SAN)) \
 variant := $(subst $(space),-,$(strip $(variant)))
 BUILDDIR ?= $(if $(variant),build/$(variant),build)
 B := $(patsubst %/,%,$(BUILDDIR))
-ifneq ($(filter . .. .git% .ci% / src% scripts% examples% results% plots% containers%,$(B)/),)
-$(error BUILDDIR='$(BUILDDIR)' is a folder of the sources; give one of its own)
-endif
 ifeq ($(B),)
 $(error BUILDDIR='$(BUILDDIR)' is no folder to build in)
+endif
+sources := ./ ../ .git/ .ci/ src/ scripts/ examples/ results/ plots/ containers/
+ifneq ($(filter $(sources) $(addsuffix %,$(filter-out ./ ../,$(sources))),$B/),)
+$(error BUILDDIR='$(BUILDDIR)' is a folder of the sources; give one of its own)
 endif
 
 # ---------------------------------------------------------------- what the machine has
@@ -73,15 +75,14 @@ nvcc  := $(if $(filter 0,$(CUDA)),,$(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin
   command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)))
 mpi_none  := $(if $(MPI_HOME),no $(MPI_HOME)/bin/mpicc,no mpicc in PATH)
 cuda_none := $(if $(CUDA_HOME),no $(CUDA_HOME)/bin/nvcc,no nvcc in PATH or /usr/local/cuda/bin)
+# What was asked for on the command line and is not there stops make; a variable of the
+# environment only turns it off.
+asked = $(or $(filter 1,$($1)),$(and $(filter command,$(origin $2)),$(filter auto,$($1))))
 ifeq ($(mpicc),)
-ifneq ($(or $(filter 1,$(MPI)),$(and $(filter command,$(origin MPI_HOME)),$(filter auto,$(MPI)))),)
-$(error MPI=$(MPI) MPI_HOME='$(MPI_HOME)': $(mpi_none))
-endif
+$(if $(call asked,MPI,MPI_HOME),$(error MPI=$(MPI) MPI_HOME='$(MPI_HOME)': $(mpi_none)))
 endif
 ifeq ($(nvcc),)
-ifneq ($(or $(filter 1,$(CUDA)),$(and $(filter command,$(origin CUDA_HOME)),$(filter auto,$(CUDA)))),)
-$(error CUDA=$(CUDA) CUDA_HOME='$(CUDA_HOME)': $(cuda_none))
-endif
+$(if $(call asked,CUDA,CUDA_HOME),$(error CUDA=$(CUDA) CUDA_HOME='$(CUDA_HOME)': $(cuda_none)))
 endif
 NVCC_GENCODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
                 -gencode=arch=compute_90,code=compute_90
@@ -106,7 +107,8 @@ BASE_CFLAGS := -std=gnu11 $(OPT) $(WARN) -fvisibility=hidden -fPIC -pthread -fno
 BASE_LDFLAGS := -pthread $(INSTRUMENT)
 LIBS := -ldl -lm
 # DT_RPATH rather than DT_RUNPATH: LD_LIBRARY_PATH must not slip in another libnccl.
-rpath = -Wl,--disable-new-dtags $(foreach d,$1,-Wl$(comma)-rpath$(comma)'$$ORIGIN$(patsubst self,,$d)')
+rpath = -Wl,--disable-new-dtags \
+  $(foreach d,$1,-Wl$(comma)-rpath$(comma)'$$ORIGIN$(patsubst self,,$d)')
 
 ifeq ($(V),1)
 Q :=
@@ -133,8 +135,9 @@ CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
-MPI_PLUGIN   := $(if $(mpicc),$(patsubst %.c,$B/chorus_mpi.so,$(wildcard src/tests/harness/mpi_plugin.c)))
+MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
+SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
@@ -150,16 +153,20 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
 bench: lib $(BENCH_BINS)
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
 
 report:
-	@echo "MPI:  $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,off: $(if \
-	  $(filter 0,$(MPI)),MPI=0,$(mpi_none))$(comma) the drivers start by themselves (-g -t --spawn))"
-	@echo "CUDA: $(if $(nvcc),$(if $(CU_SRCS),on: $(nvcc),off: $(nvcc) found$(comma) no CUDA sources yet),off: $(if \
-	  $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))$(if $(and $(nvcc),$(CU_SRCS)),,$(comma) host devices only)"
+	@echo "MPI:  $(strip $(mpi_says))"
+	@echo "CUDA: $(strip $(cuda_says))"
+mpi_why   := $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))
+mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,\
+                           off: $(mpi_why)$(comma) drivers start without it (-g -t --spawn))
+cuda_why  := $(if $(nvcc),$(nvcc) found$(comma) but no CUDA sources yet,$(if \
+  $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))
+cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(cuda_why)$(comma) host devices only)
 
 # The folder is ours from here on: clean removes nothing without this mark. Every object depends
 # on the flags, so that a change of one rebuilds, and api_info.o on the git hash.
@@ -186,7 +193,8 @@ $B/obj/%.cu.o: %.cu $B/flags
 	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
 $(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
-	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 \
+	  $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
 	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
 $(SONAME): $(SO)
 	$(Q)ln -sf libnccl.so.$(VERSION) $@
@@ -203,22 +211,27 @@ $(TEST_LIB): $(call objects,$(TEST_SRCS)) src/tests/tests.mk $B/flags
 shared = -L$B -lnccl
 $(DRIVER_BINS): $B/%_perf$(NAME_SUFFIX): $B/obj/src/tests/%.o $(HARNESS_LIB) $(SONAME) $B/libnccl.so
 	$(call link,$< $(HARNESS_LIB) $(shared) $(call rpath,self /../lib))
-$(MPI_PLUGIN): src/tests/harness/mpi_plugin.c $B/flags
+$(MPI_PLUGIN): $(MPI_PLUGIN_SRC) $B/flags
 	$(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) \
 	  -MMD -MP -MF $B/obj/chorus_mpi.d -shared -o $@ $<
 
 .SECONDEXPANSION:
 more = $(call objects,$($(notdir $1)_SRCS))
+link_static = $(call link,$(filter %.o,$^) -Wl$(comma)--start-group $(TEST_LIB) $(HARNESS_LIB) \
+  $(STATIC) -Wl$(comma)--end-group -rdynamic)
 $(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$$*) $(TEST_LIB) \
     $(HARNESS_LIB) $(STATIC)
 	@mkdir -p $(@D)
-	$(call link,$(filter %.o,$^) -Wl$(comma)--start-group $(TEST_LIB) $(HARNESS_LIB) $(STATIC) \
-	  -Wl$(comma)--end-group -rdynamic)
+	$(link_static)
+$(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
 $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
 	$(call link,$(filter %.o,$^) $(TEST_LIB) $(shared) $(call rpath,/..))
-mpi_source = $(filter %/$(notdir $1).c,$(MPI_TESTS) $(addprefix examples/,$(addsuffix .c,$(MPI_EXAMPLES))))
+mpi_source = $(filter %/$(notdir $1).c,$(MPI_TESTS) $(MPI_EXAMPLES:%=examples/%.c))
 build_mpi  = $(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) \
   $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $B/obj/$(@F).d -o $@ $< $(shared) $(call rpath,/..) $(LIBS)
 $(MPI_BINS): $$(call mpi_source,$$@) $B/flags $(SONAME) $B/libnccl.so
@@ -243,8 +256,9 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 run:
 	@scripts/setup
 	@$(MAKE) $(jobs) all
-	@scripts/run $B
+	@scripts/run $B/all_reduce_perf$(NAME_SUFFIX)
 test:
+	$(if $(NAME_SUFFIX),$(error NAME_SUFFIX='$(NAME_SUFFIX)': the tests know the drivers without it))
 	@scripts/setup
 	@$(MAKE) $(jobs) tests
 	@scripts/run-tests $B
@@ -258,6 +272,45 @@ format:
 	@git ls-files '*.c' '*.h' '*.cu' | xargs clang-format -i
 
 # ---------------------------------------------------------------- install
+
+# Man pages and bash completion are generated by the drivers from their table of options.
+DRIVER_NAMES := $(notdir $(DRIVER_BINS))
+MAN_PAGES    := $(patsubst %,$B/man/%.1,$(DRIVER_NAMES))
+COMPLETIONS  := $(addprefix $B/completion/,$(DRIVER_NAMES))
+D := $(DESTDIR)$(PREFIX)
+INSTALLED := $(addprefix lib/,$(notdir $(SO) $(SONAME)) libnccl.so libnccl_static.a)
+INSTALLED += $(addprefix lib/,pkgconfig/nccl.pc $(notdir $(MPI_PLUGIN)))
+INSTALLED += $(addprefix include/,$(notdir $(LIB_HEADERS)))
+INSTALLED += $(addprefix bin/,$(DRIVER_NAMES))
+INSTALLED += $(addprefix share/man/man1/,$(notdir $(MAN_PAGES)))
+INSTALLED += $(addprefix share/bash-completion/completions/,$(DRIVER_NAMES))
+
+$(MAN_PAGES): $B/man/%.1: $B/%
+	@mkdir -p $(@D)
+	$(call say,MAN)$< --man > $@
+$(COMPLETIONS): $B/completion/%: $B/%
+	@mkdir -p $(@D)
+	$(call say,GEN)$< --completion > $@
+$(PC): src/lib/nccl.pc.in FORCE
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' $< > $@
+
+install: lib drivers $(MAN_PAGES) $(COMPLETIONS) $(PC)
+	@mkdir -p $(sort $(dir $(addprefix $D/,$(INSTALLED))))
+	$(Q)install -m 755 $(SO) $(MPI_PLUGIN) $D/lib
+	$(Q)ln -sf libnccl.so.$(VERSION) $D/lib/libnccl.so.2
+	$(Q)ln -sf libnccl.so.2 $D/lib/libnccl.so
+	$(Q)install -m 644 $(STATIC) $D/lib
+	$(Q)install -m 644 $(PC) $D/lib/pkgconfig
+	$(Q)install -m 644 $(LIB_HEADERS) $D/include
+	$(if $(DRIVER_BINS),$(Q)install -m 755 $(DRIVER_BINS) $D/bin)
+	$(if $(DRIVER_BINS),$(Q)install -m 644 $(MAN_PAGES) $D/share/man/man1)
+	$(if $(DRIVER_BINS),$(Q)install -m 644 $(COMPLETIONS) $D/share/bash-completion/completions)
+	@echo "installed to $D"
+uninstall:
+	$(Q)rm -f $(addprefix $D/,$(INSTALLED))
+	@echo "removed from $D"
+
+# ---------------------------------------------------------------- help and housekeeping
 
 define HELP
 Usage: make [TARGET…] [VARIABLE=VALUE…]
@@ -289,7 +342,8 @@ help:
 	@:$(info $(HELP))
 
 clean:
-	@if [ ! -e $B ]; then :; elif [ -e $B/.chorus-build ] || [ $(firstword $(subst /, ,$B)) = build ]; then rm -rf $B; \
+	@if [ ! -e $B ]; then :; \
+	 elif [ -e $B/.chorus-build ] || [ $(firstword $(subst /, ,$B)) = build ]; then rm -rf $B; \
 	 else echo "make clean: $B was not made by this makefile; not removed" >&2; exit 1; fi
 
 dist:

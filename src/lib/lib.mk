@@ -19,10 +19,24 @@ LIB_SRCS += src/lib/base/thread.c
 
 # device
 LIB_SRCS += src/lib/device/device.c
+LIB_SRCS += src/lib/device/host_device.c
+LIB_SRCS += src/lib/device/host_engine.c
+LIB_SRCS += src/lib/device/host_event.c
+LIB_SRCS += src/lib/device/host_mem.c
+LIB_SRCS += src/lib/device/host_queue.c
+LIB_SRCS += src/lib/device/host_sleep.c
+LIB_SRCS += src/lib/device/host_stream.c
+LIB_SRCS += src/lib/device/host_worker.c
 
 # transport
+LIB_SRCS += src/lib/transport/p2p.c
+LIB_SRCS += src/lib/transport/shm.c
+LIB_SRCS += src/lib/transport/transport.c
 
 # kernel: built with -O3
+LIB_SRCS += src/lib/kernel/fold.c
+LIB_SRCS += src/lib/kernel/kernel_host.c
+LIB_SRCS += src/lib/kernel/size.c
 
 # boot
 LIB_SRCS += src/lib/boot/boot.c
@@ -39,11 +53,42 @@ LIB_SRCS += src/lib/boot/wire.c
 
 # topo
 
+# topo
+LIB_SRCS += src/lib/topo/topo.c
+
 # algo
+LIB_SRCS += src/lib/algo/direct.c
+LIB_SRCS += src/lib/algo/registry.c
+LIB_SRCS += src/lib/algo/ring.c
+LIB_SRCS += src/lib/algo/sched.c
+LIB_SRCS += src/lib/algo/shot.c
 
 # core
+LIB_SRCS += src/lib/core/clique.c
+LIB_SRCS += src/lib/core/comm.c
+LIB_SRCS += src/lib/core/comm_end.c
+LIB_SRCS += src/lib/core/comm_init.c
+LIB_SRCS += src/lib/core/enqueue.c
+LIB_SRCS += src/lib/core/group.c
+LIB_SRCS += src/lib/core/health.c
+LIB_SRCS += src/lib/core/join.c
+LIB_SRCS += src/lib/core/launch.c
+LIB_SRCS += src/lib/core/pairs.c
+LIB_SRCS += src/lib/core/plan.c
+LIB_SRCS += src/lib/core/redop.c
+LIB_SRCS += src/lib/core/reg.c
+LIB_SRCS += src/lib/core/wait.c
 
 # api
+LIB_SRCS += src/lib/api/api_coll.c
+LIB_SRCS += src/lib/api/api_comm.c
+LIB_SRCS += src/lib/api/api_group.c
+LIB_SRCS += src/lib/api/api_info.c
+LIB_SRCS += src/lib/api/api_later.c
+LIB_SRCS += src/lib/api/api_mem.c
+LIB_SRCS += src/lib/api/api_p2p.c
+LIB_SRCS += src/lib/api/argcheck.c
+LIB_SRCS += src/lib/api/config.c
 
 # CUDA sources (.cu), compiled by nvcc where it is found.
 CU_SRCS +=

@@ -454,7 +454,7 @@ NCCL_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm));
 NCCL_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm));
 NCCL_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank));
 NCCL_API(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank));
-/* Fill in what a session needs, for ncclDevCommRequirements' list. */
+/* Fill in what a barrier or an exchange needs, for ncclDevCommRequirements' list. */
 NCCL_API(ncclResult_t, ncclLsaBarrierCreateRequirement,
          (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
           ncclDevResourceRequirements_t *outReq));

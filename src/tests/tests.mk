@@ -1,10 +1,66 @@
 # Sources of the drivers and of the tests, one a line, sorted. What is not listed is not built.
 
 # Drivers: NAME stands for src/tests/NAME.c and builds build/NAME_perf.
-DRIVERS +=
+DRIVERS += all_gather
+DRIVERS += all_reduce
+DRIVERS += alltoall
+DRIVERS += alltoallv
+DRIVERS += broadcast
+DRIVERS += gather
+DRIVERS += hypercube
+DRIVERS += reduce
+DRIVERS += reduce_scatter
+DRIVERS += scatter
+DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
-HARNESS_SRCS +=
+HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
+HARNESS_SRCS += src/tests/harness/buffers.c
+HARNESS_SRCS += src/tests/harness/columns.c
+HARNESS_SRCS += src/tests/harness/comms.c
+HARNESS_SRCS += src/tests/harness/compare.c
+HARNESS_SRCS += src/tests/harness/devices.c
+HARNESS_SRCS += src/tests/harness/ending.c
+HARNESS_SRCS += src/tests/harness/expected.c
+HARNESS_SRCS += src/tests/harness/fill.c
+HARNESS_SRCS += src/tests/harness/help.c
+HARNESS_SRCS += src/tests/harness/json.c
+HARNESS_SRCS += src/tests/harness/main.c
+HARNESS_SRCS += src/tests/harness/oob.c
+HARNESS_SRCS += src/tests/harness/oob_hub.c
+HARNESS_SRCS += src/tests/harness/oob_link.c
+HARNESS_SRCS += src/tests/harness/options.c
+HARNESS_SRCS += src/tests/harness/pattern.c
+HARNESS_SRCS += src/tests/harness/preflight.c
+HARNESS_SRCS += src/tests/harness/redop.c
+HARNESS_SRCS += src/tests/harness/reference.c
+HARNESS_SRCS += src/tests/harness/report.c
+HARNESS_SRCS += src/tests/harness/report_json.c
+HARNESS_SRCS += src/tests/harness/report_text.c
+HARNESS_SRCS += src/tests/harness/run.c
+HARNESS_SRCS += src/tests/harness/run_check.c
+HARNESS_SRCS += src/tests/harness/run_time.c
+HARNESS_SRCS += src/tests/harness/selftest.c
+HARNESS_SRCS += src/tests/harness/signals.c
+HARNESS_SRCS += src/tests/harness/sizes.c
+HARNESS_SRCS += src/tests/harness/split.c
+HARNESS_SRCS += src/tests/harness/stats.c
+HARNESS_SRCS += src/tests/harness/suggest.c
+HARNESS_SRCS += src/tests/harness/timing.c
+HARNESS_SRCS += src/tests/harness/types.c
+HARNESS_SRCS += src/tests/harness/usage.c
+HARNESS_SRCS += src/tests/harness/values.c
+HARNESS_SRCS += src/tests/harness/verdict.c
+HARNESS_SRCS += src/tests/harness/watchdog.c
+HARNESS_SRCS += src/tests/harness/world.c
+HARNESS_SRCS += src/tests/harness/world_all.c
+HARNESS_SRCS += src/tests/harness/world_env.c
+HARNESS_SRCS += src/tests/harness/world_mpi.c
+HARNESS_SRCS += src/tests/harness/world_spawn.c
+HARNESS_SRCS += src/tests/harness/world_thread.c
+
+# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
+MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -15,31 +71,64 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_base
+UNIT_TESTS += test_base_env
+UNIT_TESTS += test_device
+UNIT_TESTS += test_device_streams
+UNIT_TESTS += test_framework
+UNIT_TESTS += test_oob
+UNIT_TESTS += test_options
+UNIT_TESTS += test_report
+UNIT_TESTS += test_sizes
+UNIT_TESTS += test_split
+UNIT_TESTS += test_stats
+UNIT_TESTS += test_verify
+UNIT_TESTS += test_verify_faults
+UNIT_TESTS += test_verify_fold
+UNIT_TESTS += test_verify_matrix
+test_device_SRCS += src/tests/unit/device_kit.c
+test_device_streams_SRCS += src/tests/unit/device_kit.c
+test_options_SRCS += src/tests/unit/capture.c
+test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
+
+# Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
+SIM_TESTS += test_schedules
+test_schedules_SRCS += src/tests/sim/world.c
 UNIT_TESTS += test_boot
 UNIT_TESTS += test_boot_mesh
 UNIT_TESTS += test_boot_strangers
 UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_framework
 UNIT_TESTS += test_mac
 UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
-UNIT_BENCHES +=
+UNIT_BENCHES += bench_device
 
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …
-CONFORM_TESTS +=
+CONFORM_TESTS += conform_api
+conform_api_SRCS += src/tests/conform/config.c
+conform_api_SRCS += src/tests/conform/exports.c
+conform_api_SRCS += src/tests/conform/group.c
+conform_api_SRCS += src/tests/conform/info.c
+conform_api_SRCS += src/tests/conform/later.c
+conform_api_SRCS += src/tests/conform/life.c
+conform_api_SRCS += src/tests/conform/memory.c
+conform_api_SRCS += src/tests/conform/world.c
+conform_api_SRCS += src/tests/conform/wrong_life.c
+conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
 MPI_TESTS +=
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
-PRELOADS +=
+PRELOADS += src/tests/wrap/wrap_faults.c
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with
 # libnccl.so.2. An example named in MPI_EXAMPLES needs mpicc.
-EXAMPLES +=
-MPI_EXAMPLES +=
+EXAMPLES += init_all
+EXAMPLES += pthreads
+MPI_EXAMPLES += mpi

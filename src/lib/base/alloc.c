@@ -19,7 +19,8 @@ ncclResult_t ccl_alloc(void **out, size_t n, size_t size_bytes)
     bytes = (bytes + LINE_BYTES) / LINE_BYTES * LINE_BYTES;
     void *memory = CCL_FAULT("alloc") ? NULL : aligned_alloc(LINE_BYTES, bytes);
     if (memory == NULL)
-        return ccl_err(ncclSystemError, "out of host memory: allocation of %zu bytes failed", bytes);
+        return ccl_err(ncclSystemError, "out of host memory: allocation of %zu bytes failed",
+                       bytes);
     memset(memory, 0, bytes);
     *out = memory;
     return ncclSuccess;

@@ -40,7 +40,8 @@ const char *ccl_err_string(ncclResult_t code)
 {
     switch (code) {
     case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclUnhandledCudaError:
+        return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
     case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
     case ncclInternalError: return "internal error - please report this issue";
     case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";

@@ -15,10 +15,12 @@
 
 static const char *const level_names[] = {"NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"};
 static const char *const subsys_names[] = {
-    "INIT",  "COLL", "P2P",   "SHM",  "NET",       "GRAPH", "TUNING",  "ENV", "ALLOC",
-    "CALL",  "PROXY", "NVLS", "BOOTSTRAP", "REG",  "PROFILE", "RAS", "DESTROY"};
-enum { NLEVELS = sizeof level_names / sizeof level_names[0],
-       NSUBSYS = sizeof subsys_names / sizeof subsys_names[0] };
+    "INIT", "COLL",  "P2P",  "SHM",       "NET", "GRAPH",   "TUNING", "ENV",    "ALLOC",
+    "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS",    "DESTROY"};
+enum {
+    NLEVELS = sizeof level_names / sizeof level_names[0],
+    NSUBSYS = sizeof subsys_names / sizeof subsys_names[0]
+};
 
 static int log_level;
 static int log_mask;

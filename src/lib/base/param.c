@@ -59,9 +59,9 @@ static void warn_refused(void)
 {
     for (int i = 0; i < CCL_PARAM_COUNT; i++)
         if (refused[i] != NULL)
-            ccl_log(CCL_LOG_WARN, CCL_LOG_ENV, "%s=%s is not a number from %lld to %lld; using %lld",
-                    rows[i].env, refused[i], (long long)rows[i].low, (long long)rows[i].high,
-                    (long long)rows[i].fallback);
+            ccl_log(CCL_LOG_WARN, CCL_LOG_ENV,
+                    "%s=%s is not a number from %lld to %lld; using %lld", rows[i].env, refused[i],
+                    (long long)rows[i].low, (long long)rows[i].high, (long long)rows[i].fallback);
 }
 
 static pthread_once_t warn_once = PTHREAD_ONCE_INIT;

@@ -1,8 +1,11 @@
 /* One row per parameter, sorted by variable name. Included several times with different macros;
  * the only place where a variable's name, default, range and help are written.
- * CCL_PARAM_INT(id, env, default, lowest, highest, help)   CCL_PARAM_TEXT(id, env, default, help) */
+ * CCL_PARAM_INT(id, env, default, lowest, highest, help)   CCL_PARAM_TEXT(id, env, default, help)
+ */
 CCL_PARAM_TEXT(CHORUS_ALGO, "CHORUS_ALGO", "auto",
                "algorithm of collectives: auto, direct (mapped buffers), oneshot, twoshot, ring")
+CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 1, 1, 4,
+              "channels of collectives that pass through connections")
 CCL_PARAM_INT(HOST_DEVICES, "CHORUS_HOST_DEVICES", 8, 1, 64, "number of host devices")
 CCL_PARAM_INT(HOST_QUEUES, "CHORUS_HOST_QUEUES", 0, 0, 1024,
               "in-order hardware queues that the streams of a host device share; 0: one a stream")
@@ -12,7 +15,7 @@ CCL_PARAM_INT(INIT_TIMEOUT_MS, "CHORUS_INIT_TIMEOUT_MS", 120000, 100, 86400000,
               "milliseconds until an initialisation that misses ranks fails, naming them")
 CCL_PARAM_INT(SLOT_BYTES, "CHORUS_SLOT_BYTES", 131072, 1024, 16777216,
               "bytes of one FIFO slot of a connection")
-CCL_PARAM_INT(SLOT_DEPTH, "CHORUS_SLOT_DEPTH", 4, 1, 64, "slots of one FIFO of a connection")
+CCL_PARAM_INT(SLOT_DEPTH, "CHORUS_SLOT_DEPTH", 4, 2, 64, "slots of one FIFO of a connection")
 CCL_PARAM_TEXT(COMM_ID, "NCCL_COMM_ID", 0, "host:port of the root; replaces the id's address")
 CCL_PARAM_TEXT(DEBUG, "NCCL_DEBUG", 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")
 CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0, "log file; %h is the host, %p the process")

@@ -13,7 +13,8 @@
 /* What one lane (channel) of a kernel did when it was resumed. */
 enum ccl_run {
     CCL_RUN_DONE,    /* this lane has finished and is not resumed again */
-    CCL_RUN_BLOCKED, /* nothing to do until some flag changes */
+    CCL_RUN_BLOCKED, /* nothing to do until some flag changes; its writer rings the bell */
+    CCL_RUN_MORE,    /* could go on at once, but lets others run */
 };
 
 /* Private state of a lane between resumptions, zeroed at launch. */
@@ -22,7 +23,8 @@ struct ccl_cursor {
 };
 
 /* Runs lane `lane` as far as it can. Lanes of a launch may run at the same time on different
- * threads; one lane never does. */
+ * threads; one lane never does. A lane that publishes a flag rings the doorbell of the process
+ * whose lane polls it, also when that is its own (ccl_bell_self). */
 typedef enum ccl_run ccl_host_kernel(void *args, uint32_t lane, struct ccl_cursor *cursor);
 
 /* One kernel launch. `args` (at most CCL_LAUNCH_ARGS_BYTES) are copied at the call and 64-byte
@@ -51,9 +53,14 @@ struct ccl_device_ops {
     /* Communicators hold the device's threads while they live. */
     ncclResult_t (*hold)(void);
     void (*drop)(void);
-    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps at
-     * most `timeout_us` when nothing is. The wait door of host-side waits (core/wait.c). */
+    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps
+     * on the doorbell of the process for at most `timeout_us` when nothing is. A ring between the
+     * caller's look at its flag and the sleep is lost; help_until has no such gap. */
     void (*help)(uint32_t timeout_us);
+    /* Works and sleeps until ready(arg) is true (returns 1) or `timeout_us` is over (0). ready is
+     * called often, on the calling thread, with no lock held; whoever makes it true rings the
+     * doorbell of the process. The wait door of host-side waits (core/wait.c). */
+    int (*help_until)(int (*ready)(void *arg), void *arg, uint32_t timeout_us);
 };
 
 /* The backend in use. */

@@ -1,5 +1,6 @@
-/* Reports: header, rows and footer as text, JSON. The run hands over records; the writers only format.
- * Called by harness/run.c in the process of rank 0.
+/* Reports: header, rows and footer as text on stdout and as JSON. The run hands over records; the
+ * writers only format. Called by harness/run.c in the process of rank 0, from one thread at a
+ * time.
  */
 #ifndef PERF_REPORT_H
 #define PERF_REPORT_H
@@ -12,17 +13,17 @@
 
 /* One placement (out of place or in place) of one row. */
 struct perf_measure {
-    int run;             /* 0: not run (prints -) */
-    double time_us, algbw, busbw;   /* GB/s = 1e9 bytes a second */
-    double cputime_us;
-    int64_t wrong;       /* -1: not checked (N/A) */
+    int run;                      /* 0: not run (prints -) */
+    double time_us, algbw, busbw; /* GB/s = 1e9 bytes a second */
+    double cputime_us;            /* -C */
+    int64_t wrong;                /* elements; -1: not checked (N/A) */
     double iter_min_us, iter_max_us, iter_p99_us, iter_cv_percent; /* -I */
 };
 
 struct perf_row {
     size_t size_bytes, requested_bytes, count;
-    int type, op, root;  /* op, root -1: none */
-    int skipped;         /* does not fit in memory */
+    int type, op, root; /* op, root -1: none */
+    int skipped;        /* does not fit in memory */
     struct perf_measure out_of_place, in_place;
 };
 
@@ -36,32 +37,55 @@ struct perf_header {
     const struct perf_coll *coll;
     int nranks, nprocs, ranks_per_device, ndevices;
     const struct perf_rank_info *ranks; /* [nranks] */
-    const char *init_call;  /* "ncclCommInitAll" */
-    const char *init_mode;  /* "all", "thread", "mpi", "env", "spawn" */
+    const char *init_call;              /* "ncclCommInitAll" */
+    const char *init_mode;              /* "all", "thread", "mpi", "env", "spawn" */
     const char *device_kind;
     int nccl_version;
     uint64_t max_bytes_cap; /* 0 none */
+    const char *timed;      /* what the clock covers; NULL: the text in report.c */
 };
 
-enum perf_status { PERF_RUNNING, PERF_PASSED, PERF_FAILED, PERF_ERROR, PERF_TIMEOUT,
-                   PERF_INTERRUPTED };
+enum perf_status {
+    PERF_RUNNING,
+    PERF_PASSED,
+    PERF_FAILED,
+    PERF_ERROR,
+    PERF_TIMEOUT,
+    PERF_INTERRUPTED
+};
 
 struct perf_footer {
     int64_t out_of_bounds;
-    double avg_busbw; int avg_valid;
+    double avg_busbw;
+    int avg_valid;
     double min_busbw_wanted; /* NCCL_TESTS_MIN_BW, 0 none */
     enum perf_status status;
-    const char *error;       /* first error text or NULL */
+    const char *error; /* first error text or NULL */
     int nrows, nskipped;
     size_t lib_bytes, buffer_bytes; /* -M */
 };
 
-/* Opens the JSON file if asked (next free name; never overwrites). All return void: a failing
- * write ends the run with exit code 3 and a message, EPIPE ends it quietly. */
+/* Called with the exit code when a write fails: 3 after a message, 128 + SIGPIPE without one when
+ * the reader of stdout has gone. It must not return; exit() unless set. */
+void perf_report_on_failure(void (*end)(int code));
+
+/* Opens the JSON file if -J asks for one: FILE, or the first free of FILE.0, FILE.1, ...; names it
+ * on stderr. From here on the file is a valid document at every moment, also after a crash.
+ * Optional before perf_report_header, which does it otherwise; give it as early as rank 0 is
+ * known, so that an error of the initialisation is reported too. */
+void perf_report_open(const struct perf_options *options, const struct perf_coll *coll);
+
 void perf_report_header(const struct perf_header *header);
 void perf_report_row(const struct perf_row *row);
+
 /* A mismatch line under the row: rank, index, expected, got. */
 void perf_report_note(const char *text);
+
+/* The end, once; also without a header before it (an error of the initialisation) and from the
+ * handler thread of a signal, as long as no other report call runs. Closes the JSON file. */
 void perf_report_footer(const struct perf_footer *footer);
+
+/* "busbw = algbw * 1.75" is n/a with one rank: 1 when a bus bandwidth means something. */
+int perf_report_has_busbw(int nranks);
 
 #endif

@@ -4,6 +4,7 @@
 #include "unit/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,12 +58,19 @@ static void read_back(int fd, char *text, size_t bytes)
     close(fd);
 }
 
+/* Appending, because positions of memory files are not locked: writers would overwrite. */
+static int make_sink(const char *name)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_EQ(fcntl(fd, F_SETFL, O_APPEND), 0);
+    return fd;
+}
+
 void test_exec(const char *const argv[], const char *const env[], unsigned timeout_s,
                struct test_output *output)
 {
-    int out = memfd_create("test-out", MFD_CLOEXEC);
-    int err = memfd_create("test-err", MFD_CLOEXEC);
-    CHECK(out >= 0 && err >= 0);
+    int out = make_sink("test-out"), err = make_sink("test-err");
     pid_t child = fork();
     if (child == 0) start_program(argv, env, out, err);
     output->code = child < 0 ? 127 : await_end(child, timeout_s);

@@ -294,6 +294,7 @@ static enum outcome run_case(size_t index, size_t number)
     int left = has_leftovers(&before);
     alarm(0);
     test_snapshot_free(&before);
+    if (left) test_kill_children();
     int failed = left || atomic_load_explicit(&running.failed, memory_order_relaxed);
     printf("%sok %zu - %s", failed ? "not " : "", number, running.test->name);
     if (!failed && running.skipped) printf(" # SKIP %s", running.why);

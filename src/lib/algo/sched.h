@@ -1,0 +1,89 @@
+/* sched.h: what an algorithm sees of a communicator, and how it writes a schedule.
+ *
+ * core builds one view per communicator and asks algo/registry.c for a schedule per operation
+ * shape; kernel/work.h says what the steps mean. A schedule is for ONE executor; the schedules of
+ * all executors of an operation fit together.
+ */
+#ifndef CCL_ALGO_SCHED_H
+#define CCL_ALGO_SCHED_H
+
+#include "kernel/work.h"
+#include "nccl.h"
+
+/* Operations that run as schedules, in the order of core/core.h. */
+enum ccl_sched_coll {
+    CCL_SCHED_ALL_REDUCE,
+    CCL_SCHED_REDUCE,
+    CCL_SCHED_BROADCAST,
+    CCL_SCHED_ALL_GATHER,
+    CCL_SCHED_REDUCE_SCATTER,
+    CCL_SCHED_ALL_TO_ALL,
+    CCL_SCHED_GATHER,
+    CCL_SCHED_SCATTER,
+    CCL_SCHED_NCOLLS
+};
+
+/* Ranks sorted by executor: slot s holds rank rank_of[s]; executor e owns the slots
+ * [first_slot[e], first_slot[e + 1]). Equal on all ranks but for `self`. */
+struct ccl_view {
+    uint16_t nranks, nexecs, self;
+    const uint16_t *first_slot, *rank_of, *slot_of;
+    int mapped; /* every executor can address every rank's buffers (one process) */
+};
+
+struct ccl_sched {
+    struct ccl_step *steps;
+    struct ccl_link *links;
+    uint32_t nsteps, steps_room, nlinks, links_room;
+    uint16_t npieces; /* pieces of a round */
+    int meets;        /* has MEET steps; such a schedule has one round */
+};
+
+struct ccl_sched_args {
+    const struct ccl_view *view;
+    enum ccl_sched_coll coll;
+    int root; /* rank, -1 for operations without one */
+};
+
+/* One algorithm. A NULL hook means not supported. */
+struct ccl_algo_ops {
+    const char *name;
+    int (*supports)(const struct ccl_sched_args *args);
+    /* Estimated microseconds for `bytes` of a rank's largest buffer; compared, never printed as a
+     * time. */
+    double (*cost)(const struct ccl_sched_args *args, uint64_t bytes);
+    ncclResult_t (*build)(const struct ccl_sched_args *args, struct ccl_sched *sched);
+};
+
+/* The cheapest supported algorithm, the same on all ranks; `forced` names one (NULL or "auto":
+ * free choice). NULL when nothing supports the operation. */
+const struct ccl_algo_ops *ccl_algo_choose(const struct ccl_sched_args *args, uint64_t bytes,
+                                           const char *forced);
+
+/* Array of all algorithms in order of preference, NULL at the end. */
+extern const struct ccl_algo_ops *const ccl_algos[];
+extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_twoshot, ccl_algo_ring;
+
+/* ---- writing a schedule ---- */
+
+/* A new step of `kind`, zeroed; NULL when memory ran out (the error is set, build fails). */
+struct ccl_step *ccl_sched_add(struct ccl_sched *sched, enum ccl_kind kind);
+/* Index of the link to `peer`, added at first use; -1 when memory ran out. */
+int ccl_sched_link(struct ccl_sched *sched, uint16_t peer, int is_send);
+void ccl_sched_free(struct ccl_sched *sched);
+
+/* Ranges. */
+struct ccl_range ccl_range_slots(enum ccl_space space, uint16_t first, uint16_t count,
+                                 uint16_t block);
+struct ccl_range ccl_range_links(uint16_t first, uint16_t count);
+
+/* Slots of executor e. */
+static inline uint16_t ccl_view_count(const struct ccl_view *view, uint16_t e)
+{
+    return (uint16_t)(view->first_slot[e + 1] - view->first_slot[e]);
+}
+
+/* The executor of a rank. */
+uint16_t ccl_view_exec_of(const struct ccl_view *view, int rank);
+
+#endif

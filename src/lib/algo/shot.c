@@ -1,0 +1,205 @@
+/* shot.c: one-shot and two-shot collectives through FIFOs between all pairs of executors.
+ *
+ * One-shot sends every executor's (locally reduced) data to all who need it: one hop. Two-shot
+ * all-reduce splits the buffer in a piece per executor: reduce-scatter, then all-gather: two hops
+ * and a g-th of the traffic. An executor sends its own share to itself through a loopback link, so
+ * that all executors fold the same values in the same order and get the same bits.
+ * Sends and receives of blocks are interleaved by local index, which keeps every FIFO from
+ * holding more than two undrained blocks.
+ */
+#include "algo/sched.h"
+
+#include "base/err.h"
+
+struct build {
+    const struct ccl_sched_args *args;
+    const struct ccl_view *view;
+    struct ccl_sched *sched;
+    uint16_t sends, recvs; /* first link of each; link sends + e goes to executor e */
+};
+
+static int oneshot_supports(const struct ccl_sched_args *args)
+{
+    return args->view->nexecs > 1 && args->coll <= CCL_SCHED_REDUCE_SCATTER;
+}
+
+static int twoshot_supports(const struct ccl_sched_args *args)
+{
+    return args->view->nexecs > 1 && args->coll == CCL_SCHED_ALL_REDUCE;
+}
+
+static double oneshot_cost(const struct ccl_sched_args *args, uint64_t bytes)
+{
+    double peers = args->view->nexecs;
+    return 2.0 + 0.1 * peers + (double)bytes * peers * 2.2e-4;
+}
+
+static double twoshot_cost(const struct ccl_sched_args *args, uint64_t bytes)
+{
+    double peers = args->view->nexecs;
+    return 4.0 + 0.2 * peers + (double)bytes * 4.4e-4;
+}
+
+static struct ccl_range local_slots(const struct build *b, enum ccl_space space, uint16_t block)
+{
+    uint16_t self = b->view->self;
+    return ccl_range_slots(space, b->view->first_slot[self], ccl_view_count(b->view, self), block);
+}
+
+static struct ccl_range one_link(uint16_t first, uint16_t e)
+{
+    return ccl_range_links((uint16_t)(first + e), 1);
+}
+
+static struct ccl_range all_links(const struct build *b, uint16_t first)
+{
+    return ccl_range_links(first, b->view->nexecs);
+}
+
+/* A fold step; ranges with space CCL_NONE are left out. */
+static ncclResult_t add(struct build *b, struct ccl_step step)
+{
+    struct ccl_step *to = ccl_sched_add(b->sched, CCL_FOLD);
+    if (to == NULL) return ncclSystemError;
+    *to = step;
+    return ncclSuccess;
+}
+
+/* Links to and from every executor, the own one included. */
+static ncclResult_t add_links(struct build *b)
+{
+    b->sends = 0;
+    b->recvs = b->view->nexecs;
+    for (int is_send = 1; is_send >= 0; is_send--)
+        for (uint16_t e = 0; e < b->view->nexecs; e++)
+            if (ccl_sched_link(b->sched, e, is_send) < 0) return ncclSystemError;
+    return ncclSuccess;
+}
+
+static ncclResult_t add_all_reduce(struct build *b)
+{
+    TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, 0),
+                                 .out[0] = all_links(b, b->sends)}));
+    return add(b, (struct ccl_step){.flags = CCL_STEP_POST,
+                                    .in[0] = all_links(b, b->recvs),
+                                    .out[1] = local_slots(b, CCL_OUT, 0)});
+}
+
+static ncclResult_t add_reduce(struct build *b)
+{
+    uint16_t root_exec = ccl_view_exec_of(b->view, b->args->root);
+    TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, 0),
+                                 .out[0] = one_link(b->sends, root_exec)}));
+    if (root_exec != b->view->self) return ncclSuccess;
+    uint16_t root_slot = b->view->slot_of[b->args->root];
+    return add(b, (struct ccl_step){.flags = CCL_STEP_POST,
+                                    .in[0] = all_links(b, b->recvs),
+                                    .out[1] = ccl_range_slots(CCL_OUT, root_slot, 1, 0)});
+}
+
+static ncclResult_t add_broadcast(struct build *b)
+{
+    uint16_t root_exec = ccl_view_exec_of(b->view, b->args->root);
+    if (root_exec == b->view->self) {
+        uint16_t root_slot = b->view->slot_of[b->args->root];
+        TRY(add(b, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, root_slot, 1, 0),
+                                     .out[0] = all_links(b, b->sends)}));
+    }
+    return add(b, (struct ccl_step){.in[0] = one_link(b->recvs, root_exec),
+                                    .out[1] = local_slots(b, CCL_OUT, 0)});
+}
+
+static uint16_t most_locals(const struct ccl_view *view)
+{
+    uint16_t most = 0;
+    for (uint16_t e = 0; e < view->nexecs; e++)
+        if (ccl_view_count(view, e) > most) most = ccl_view_count(view, e);
+    return most;
+}
+
+static ncclResult_t add_all_gather(struct build *b)
+{
+    const struct ccl_view *view = b->view;
+    for (uint16_t i = 0; i < most_locals(view); i++) {
+        if (i < ccl_view_count(view, view->self)) {
+            uint16_t slot = (uint16_t)(view->first_slot[view->self] + i);
+            TRY(add(b, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, slot, 1, 0),
+                                         .out[0] = all_links(b, b->sends)}));
+        }
+        for (uint16_t e = 0; e < view->nexecs; e++) {
+            if (i >= ccl_view_count(view, e)) continue;
+            uint16_t rank = view->rank_of[view->first_slot[e] + i];
+            TRY(add(b, (struct ccl_step){.in[0] = one_link(b->recvs, e),
+                                         .out[1] = local_slots(b, CCL_OUT, rank)}));
+        }
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t add_reduce_scatter(struct build *b)
+{
+    const struct ccl_view *view = b->view;
+    for (uint16_t i = 0; i < most_locals(view); i++) {
+        for (uint16_t e = 0; e < view->nexecs; e++) {
+            if (i >= ccl_view_count(view, e)) continue;
+            uint16_t rank = view->rank_of[view->first_slot[e] + i];
+            TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, rank),
+                                         .out[0] = one_link(b->sends, e)}));
+        }
+        if (i >= ccl_view_count(view, view->self)) continue;
+        uint16_t slot = (uint16_t)(view->first_slot[view->self] + i);
+        TRY(add(b, (struct ccl_step){.flags = CCL_STEP_POST,
+                                     .in[0] = all_links(b, b->recvs),
+                                     .out[1] = ccl_range_slots(CCL_OUT, slot, 1, 0)}));
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t oneshot_build(const struct ccl_sched_args *args, struct ccl_sched *sched)
+{
+    struct build b = {.args = args, .view = args->view, .sched = sched};
+    sched->npieces = 1;
+    TRY(add_links(&b));
+    switch (args->coll) {
+    case CCL_SCHED_ALL_REDUCE: return add_all_reduce(&b);
+    case CCL_SCHED_REDUCE: return add_reduce(&b);
+    case CCL_SCHED_BROADCAST: return add_broadcast(&b);
+    case CCL_SCHED_ALL_GATHER: return add_all_gather(&b);
+    default: return add_reduce_scatter(&b);
+    }
+}
+
+static ncclResult_t twoshot_build(const struct ccl_sched_args *args, struct ccl_sched *sched)
+{
+    struct build b = {.args = args, .view = args->view, .sched = sched};
+    uint16_t nexecs = args->view->nexecs, self = args->view->self;
+    sched->npieces = nexecs;
+    TRY(add_links(&b));
+    for (uint16_t e = 0; e < nexecs; e++)
+        TRY(add(&b, (struct ccl_step){.piece = e,
+                                      .in[1] = local_slots(&b, CCL_IN, 0),
+                                      .out[0] = one_link(b.sends, e)}));
+    TRY(add(&b, (struct ccl_step){.piece = self,
+                                  .flags = CCL_STEP_POST,
+                                  .in[0] = all_links(&b, b.recvs),
+                                  .out[0] = all_links(&b, b.sends)}));
+    for (uint16_t e = 0; e < nexecs; e++)
+        TRY(add(&b, (struct ccl_step){.piece = e,
+                                      .in[0] = one_link(b.recvs, e),
+                                      .out[1] = local_slots(&b, CCL_OUT, 0)}));
+    return ncclSuccess;
+}
+
+const struct ccl_algo_ops ccl_algo_oneshot = {
+    .name = "oneshot",
+    .supports = oneshot_supports,
+    .cost = oneshot_cost,
+    .build = oneshot_build,
+};
+
+const struct ccl_algo_ops ccl_algo_twoshot = {
+    .name = "twoshot",
+    .supports = twoshot_supports,
+    .cost = twoshot_cost,
+    .build = twoshot_build,
+};

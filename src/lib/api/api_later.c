@@ -1,0 +1,129 @@
+/* Names of the interface whose function this library does not have: programs that are linked
+ * against them load and run, and a call is refused with ncclInvalidUsage and a text naming it.
+ * Called by programs. Invariant: one row per function; out-pointers are set to NULL or zero.
+ */
+#include "api/api.h"
+
+#include "base/err.h"
+
+/* The rows state complete prototypes and use few of the parameters. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+static ncclResult_t refuse(const char *function)
+{
+    return ccl_group_fail(ccl_err(ncclInvalidUsage, "%s: not supported by this library", function));
+}
+
+#define NO_OUT ((void)0)
+#define OUT(pointer)                                                                               \
+    if ((pointer) != NULL) *(pointer) = 0
+
+#define LATER(name, parameters, clear)                                                             \
+    CCL_API(ncclResult_t, name, parameters)                                                        \
+    {                                                                                              \
+        clear;                                                                                     \
+        return refuse(#name);                                                                      \
+    }
+
+/* For functions that return something other than a code. */
+#define LATER_VALUE(type, name, parameters, value)                                                 \
+    CCL_API(type, name, parameters)                                                                \
+    {                                                                                              \
+        (void)refuse(#name);                                                                       \
+        return value;                                                                              \
+    }
+
+/* Communicators made from communicators. */
+LATER(ncclCommRevoke, (ncclComm_t comm, int revokeFlags), NO_OUT)
+LATER(ncclCommSplit,
+      (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
+      OUT(newcomm))
+LATER(ncclCommShrink,
+      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+       ncclConfig_t *config, int shrinkFlags),
+      OUT(newcomm))
+LATER(ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId), NO_OUT)
+LATER(ncclCommGrow,
+      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+       ncclConfig_t *config),
+      OUT(newcomm))
+
+/* Windows, suspension, statistics. */
+LATER(ncclCommWindowRegister,
+      (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), OUT(win))
+LATER(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win), NO_OUT)
+LATER(ncclWinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void **outUserPtr), OUT(outUserPtr))
+LATER(ncclCommSuspend, (ncclComm_t comm, int flags), NO_OUT)
+LATER(ncclCommResume, (ncclComm_t comm), NO_OUT)
+LATER(ncclCommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value), OUT(value))
+
+/* Estimates and one-sided operations. */
+LATER(ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo), NO_OUT)
+LATER(ncclPutSignal,
+      (const void *localbuff, size_t count, ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
+       size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+       cudaStream_t stream),
+      NO_OUT)
+LATER(ncclSignal,
+      (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream),
+      NO_OUT)
+LATER(ncclWaitSignal,
+      (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), NO_OUT)
+
+/* Parameters. */
+LATER(ncclParamBind, (ncclParamHandle_t * out, const char *key), OUT(out))
+LATER(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), OUT(out))
+LATER(ncclParamGetI16, (ncclParamHandle_t h, int16_t *out), OUT(out))
+LATER(ncclParamGetI32, (ncclParamHandle_t h, int32_t *out), OUT(out))
+LATER(ncclParamGetI64, (ncclParamHandle_t h, int64_t *out), OUT(out))
+LATER(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out), OUT(out))
+LATER(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out), OUT(out))
+LATER(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out), OUT(out))
+LATER(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out), OUT(out))
+LATER(ncclParamGetStr, (ncclParamHandle_t h, const char **out), OUT(out))
+LATER(ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len), OUT(len))
+LATER(ncclParamGetParameter, (const char *key, const char **value, int *valueLen), OUT(value);
+      OUT(valueLen))
+LATER(ncclParamGetAllParameterKeys, (const char ***table, int *tableLen), OUT(table); OUT(tableLen))
+LATER_VALUE(void, ncclParamDumpAll, (void), )
+
+/* Host side of the device API. */
+LATER(ncclCommQueryProperties, (ncclComm_t comm, ncclCommProperties_t *props), NO_OUT)
+LATER(ncclDevCommCreate,
+      (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm), NO_OUT)
+LATER(ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm), NO_OUT)
+LATER(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr),
+      OUT(outPtr))
+LATER(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr),
+      OUT(outPtr))
+LATER(ncclGetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void **outPtr),
+      OUT(outPtr))
+LATER(ncclGetMultimemDevicePointer,
+      (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr),
+      OUT(outPtr))
+LATER_VALUE(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
+LATER_VALUE(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
+LATER_VALUE(ncclTeam_t, ncclTeamRail, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
+LATER_VALUE(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank), -1)
+LATER_VALUE(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank), -1)
+LATER(ncclLsaBarrierCreateRequirement,
+      (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
+       ncclDevResourceRequirements_t *outReq),
+      NO_OUT)
+LATER_VALUE(int, ncclLLA2ACalcSlots, (int maxElts, int maxEltSize), -1)
+LATER(ncclLLA2ACreateRequirement,
+      (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle,
+       ncclDevResourceRequirements_t *outReq),
+      NO_OUT)
+LATER(ncclGinBarrierCreateRequirement,
+      (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
+       ncclDevResourceRequirements_t *outReq),
+      NO_OUT)
+LATER(ncclGinOutboxCreateRequirement,
+      (int nBlocks, int size_log2, ncclGinOutboxHandle_t *outHandle,
+       ncclDevResourceRequirements_t *outReq),
+      NO_OUT)
+LATER(ncclGinInboxA2ACreateRequirement,
+      (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle_t *outHandle,
+       ncclDevResourceRequirements_t *outReq),
+      NO_OUT)

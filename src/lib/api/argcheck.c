@@ -1,0 +1,125 @@
+/* The argument rules as two tables: what each call has (call_rules) and the order in which it is
+ * checked (steps). Called by the api_*.c files. A step looks only at what earlier steps have
+ * found good: the root is compared with the size of a communicator that is known to live.
+ */
+#include "api/argcheck.h"
+
+#include "base/err.h"
+
+/* On which ranks a buffer is used. */
+enum use { USED, AT_ROOT, UNUSED };
+
+struct call_rule {
+    const char *function;
+    enum ccl_coll coll;
+    const char *root_name; /* NULL where there is neither root nor peer */
+    int reduces;           /* has an operator */
+    int per_rank;          /* one side of the call holds count elements of every rank */
+    enum use in_use, out_use;
+    const char *in_name, *out_name;
+};
+
+#define SIDES "sendbuff", "recvbuff"
+
+static const struct call_rule call_rules[CCL_NCALLS] = {
+    [CCL_CALL_ALL_REDUCE] = {"ncclAllReduce", CCL_ALL_REDUCE, NULL, 1, 0, USED, USED, SIDES},
+    [CCL_CALL_REDUCE] = {"ncclReduce", CCL_REDUCE, "root", 1, 0, USED, AT_ROOT, SIDES},
+    [CCL_CALL_BROADCAST] = {"ncclBroadcast", CCL_BROADCAST, "root", 0, 0, AT_ROOT, USED, SIDES},
+    [CCL_CALL_BCAST] = {"ncclBcast", CCL_BROADCAST, "root", 0, 0, AT_ROOT, USED, "buff", "buff"},
+    [CCL_CALL_ALL_GATHER] = {"ncclAllGather", CCL_ALL_GATHER, NULL, 0, 1, USED, USED, SIDES},
+    [CCL_CALL_REDUCE_SCATTER] = {"ncclReduceScatter", CCL_REDUCE_SCATTER, NULL, 1, 1, USED, USED,
+                                 SIDES},
+    [CCL_CALL_ALL_TO_ALL] = {"ncclAlltoAll", CCL_ALL_TO_ALL, NULL, 0, 1, USED, USED, SIDES},
+    [CCL_CALL_GATHER] = {"ncclGather", CCL_GATHER, "root", 0, 1, USED, AT_ROOT, SIDES},
+    [CCL_CALL_SCATTER] = {"ncclScatter", CCL_SCATTER, "root", 0, 1, AT_ROOT, USED, SIDES},
+    [CCL_CALL_SEND] = {"ncclSend", CCL_SEND, "peer", 0, 0, USED, UNUSED, SIDES},
+    [CCL_CALL_RECV] = {"ncclRecv", CCL_RECV, "peer", 0, 0, UNUSED, USED, SIDES},
+};
+
+ncclResult_t ccl_argcheck_pointer(const void *pointer, const char *function, const char *argument)
+{
+    if (pointer != NULL) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: %s is NULL", function, argument);
+}
+
+ncclResult_t ccl_argcheck_ready(ncclComm_t comm, const char *function)
+{
+    TRY(ccl_comm_check(comm, function));
+    return ccl_comm_ready(comm, function);
+}
+
+ncclResult_t ccl_argcheck_type(ncclDataType_t type, const char *function)
+{
+    if ((int)type >= 0 && type < ncclNumTypes) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: datatype %d is not in [0, %d)", function, (int)type,
+                   (int)ncclNumTypes);
+}
+
+static ncclResult_t check_ready(const struct call_rule *rule, const struct ccl_op *op)
+{
+    return ccl_argcheck_ready(op->comm, rule->function);
+}
+
+static ncclResult_t check_root(const struct call_rule *rule, const struct ccl_op *op)
+{
+    if (rule->root_name == NULL) return ncclSuccess;
+    int nranks = ccl_comm_nranks(op->comm);
+    if (op->root >= 0 && op->root < nranks) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: %s %d is not in [0, %d)", rule->function,
+                   rule->root_name, op->root, nranks);
+}
+
+static ncclResult_t check_type(const struct call_rule *rule, const struct ccl_op *op)
+{
+    return ccl_argcheck_type(op->type, rule->function);
+}
+
+static ncclResult_t check_redop(const struct call_rule *rule, const struct ccl_op *op)
+{
+    if (!rule->reduces) return ncclSuccess;
+    return ccl_redop_check(op->comm, op->redop, op->type, rule->function);
+}
+
+/* No buffer is larger than half the address space; a larger count is a negative one that was
+ * cast, and its size in bytes would wrap. */
+static ncclResult_t check_count(const struct call_rule *rule, const struct ccl_op *op)
+{
+    size_t blocks = rule->per_rank ? (size_t)ccl_comm_nranks(op->comm) : 1;
+    if (op->count_elems <= (size_t)PTRDIFF_MAX / ccl_type_bytes(op->type) / blocks)
+        return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: count %zu of %zu-byte elements%s exceeds any buffer",
+                   rule->function, op->count_elems, ccl_type_bytes(op->type),
+                   rule->per_rank ? " for every rank" : "");
+}
+
+static int uses(enum use use, const struct ccl_op *op)
+{
+    if (use == AT_ROOT) return op->root == ccl_comm_rank(op->comm);
+    return use == USED;
+}
+
+static ncclResult_t check_buffers(const struct call_rule *rule, const struct ccl_op *op)
+{
+    const char *missing = NULL;
+    if (op->count_elems == 0) return ncclSuccess;
+    if (op->out == NULL && uses(rule->out_use, op)) missing = rule->out_name;
+    if (op->in == NULL && uses(rule->in_use, op)) missing = rule->in_name;
+    if (missing == NULL) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: %s is NULL with count %zu", rule->function, missing,
+                   op->count_elems);
+}
+
+/* The order of the checks, which is part of the interface: the first failure is returned. */
+static ncclResult_t (*const steps[])(const struct call_rule *, const struct ccl_op *) = {
+    check_ready, check_root, check_type, check_redop, check_count, check_buffers,
+};
+
+ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op)
+{
+    const struct call_rule *rule = &call_rules[call];
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) TRY(steps[i](rule, op));
+    op->coll = rule->coll;
+    if (!uses(rule->in_use, op)) op->in = NULL;
+    if (!uses(rule->out_use, op)) op->out = NULL;
+    return ncclSuccess;
+}

@@ -1,0 +1,330 @@
+/* clique.c: making and freeing a clique, its connections, and its one failure. */
+#include "core/clique.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/param.h"
+#include "core/join.h"
+#include "core/pairs.h"
+#include "core/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ccl_clique *registry;
+
+/* Release publishes the text; acquire in ccl_clique_error reads it. */
+ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int tell,
+                             const char *format, ...)
+{
+    char text[sizeof clique->error_text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+
+    pthread_mutex_lock(&registry_lock);
+    int is_first = atomic_load_explicit(&clique->error, memory_order_relaxed) == ncclSuccess;
+    if (is_first) {
+        memcpy(clique->error_text, text, sizeof text);
+        atomic_store_explicit(&clique->error, (int)code, memory_order_release);
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (!is_first) return ccl_clique_error(clique);
+
+    ccl_err(code, "%s", text);
+    /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
+    __atomic_store_n(&clique->abort_word, 1, __ATOMIC_RELEASE);
+    ccl_bell_ring(ccl_bell_self());
+    if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
+    return code;
+}
+
+ncclResult_t ccl_clique_error(struct ccl_clique *clique)
+{
+    if (clique == NULL) return ncclSuccess;
+    return (ncclResult_t)atomic_load_explicit(&clique->error, memory_order_acquire);
+}
+
+int ccl_clique_is_local(const struct ccl_clique *clique, int rank)
+{
+    const struct ccl_topo *topo = clique->topo;
+    return topo->proc_of_exec[topo->exec_of[rank]] == clique->proc;
+}
+
+struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
+{
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++)
+        if (clique->execs[e].index == clique->topo->exec_of[rank]) return &clique->execs[e];
+    return NULL;
+}
+
+/* ---- making ---- */
+
+static ncclResult_t make_meets(struct ccl_clique *clique)
+{
+    size_t nexecs = clique->topo->nexecs, nranks = clique->topo->nranks;
+    size_t flags = nexecs * CCL_MEET_STRIDE;
+    TRY(CCL_NEW(&clique->meet_flags, CCL_NCHANNELS * flags));
+    TRY(CCL_NEW(&clique->meet_table, CCL_NCHANNELS * nranks));
+    TRY(CCL_NEW(&clique->meet_signs, CCL_NCHANNELS * nexecs));
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++)
+        for (size_t c = 0; c < CCL_NCHANNELS; c++)
+            clique->execs[e].meets[c] = (struct ccl_meet){
+                .flags = clique->meet_flags + c * flags,
+                .table = clique->meet_table + c * nranks,
+                .signs = clique->meet_signs + c * nexecs,
+                .bell = ccl_bell_self(),
+            };
+    return ncclSuccess;
+}
+
+static ncclResult_t make_execs(struct ccl_clique *clique)
+{
+    const struct ccl_topo *topo = clique->topo;
+    TRY(CCL_NEW(&clique->execs, topo->nexecs));
+    for (uint16_t e = 0; e < topo->nexecs; e++) {
+        if (topo->proc_of_exec[e] != clique->proc) continue;
+        struct ccl_exec *exec = &clique->execs[clique->nlocal_execs++];
+        exec->clique = clique;
+        exec->index = e;
+        exec->first_slot = topo->first_slot[e];
+        exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
+        exec->view = (struct ccl_view){
+            .nranks = topo->nranks,
+            .nexecs = topo->nexecs,
+            .self = e,
+            .first_slot = topo->first_slot,
+            .rank_of = topo->rank_of,
+            .slot_of = topo->slot_of,
+            .mapped = ccl_clique_is_whole(clique),
+        };
+        if (exec->nlocal > CCL_MAX_LOCAL)
+            return ccl_err(ncclInvalidUsage, "%u ranks share device %d; at most %d may",
+                           exec->nlocal, topo->peers[topo->rank_of[exec->first_slot]].device,
+                           CCL_MAX_LOCAL);
+    }
+    return make_meets(clique);
+}
+
+static struct ccl_places places_of(const struct ccl_clique *clique)
+{
+    const struct ccl_topo *topo = clique->topo;
+    return (struct ccl_places){
+        .nranks = topo->nranks,
+        .nexecs = topo->nexecs,
+        .nprocs = topo->nprocs,
+        .self = clique->proc,
+        .nchannels = clique->nchannels,
+        .proc_of_exec = topo->proc_of_exec,
+        .exec_of = topo->exec_of,
+        .fifo_bytes = CCL_FIFO_RING_AT + (size_t)clique->depth * clique->slot_bytes,
+    };
+}
+
+static void free_clique(struct ccl_clique *clique)
+{
+    if (clique == NULL) return;
+    ccl_mesh_close(clique->mesh);
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
+        ccl_join_free(&clique->execs[e]);
+        ccl_plan_free(&clique->execs[e]);
+        if (clique->execs[e].last != NULL) ccl_device()->base.event_destroy(clique->execs[e].last);
+    }
+    ccl_pairs_free(clique);
+    for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
+    for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
+        if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
+    ccl_free(clique->bells);
+    ccl_free(clique->meet_flags);
+    ccl_free(clique->meet_table);
+    ccl_free(clique->meet_signs);
+    ccl_free(clique->left);
+    ccl_free(clique->queues);
+    ccl_free(clique->comms);
+    ccl_free(clique->execs);
+    ccl_topo_free(clique->topo);
+    pthread_mutex_destroy(&clique->lock);
+    ccl_free(clique);
+}
+
+static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
+                                struct ccl_clique **out)
+{
+    ncclResult_t rc;
+    struct ccl_clique *clique;
+    TRY(CCL_NEW(&clique, 1));
+    pthread_mutex_init(&clique->lock, NULL);
+    TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
+    const struct ccl_topo *topo = clique->topo;
+    size_t nprocs = topo->nprocs, n = (size_t)nranks;
+    clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
+    clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
+    clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
+    clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
+    TRY_GOTO(rc, CCL_NEW(&clique->comms, n), fail);
+    TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
+    TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
+    TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
+    clique->bells[clique->proc] = ccl_bell_self();
+    TRY_GOTO(rc, make_execs(clique), fail);
+    struct ccl_places places = places_of(clique);
+    for (int t = 0; t < CCL_NTRANSPORTS; t++)
+        if (nprocs > 1 || ccl_transports[t] == &ccl_transport_p2p)
+            TRY_GOTO(rc, ccl_transports[t]->open(&places, &clique->transports[t]), fail);
+    *out = clique;
+    return ncclSuccess;
+fail:
+    free_clique(clique);
+    return rc;
+}
+
+ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,
+                               int rank, struct ccl_clique **out)
+{
+    ncclResult_t rc = ncclSuccess;
+    pthread_mutex_lock(&registry_lock);
+    struct ccl_clique *clique = registry;
+    while (clique != NULL && memcmp(clique->key, key, sizeof clique->key) != 0)
+        clique = clique->next;
+    if (clique == NULL) {
+        rc = make_clique(peers, nranks, rank, &clique);
+        if (rc == ncclSuccess) {
+            memcpy(clique->key, key, sizeof clique->key);
+            clique->next = registry;
+            registry = clique;
+        }
+    }
+    if (rc == ncclSuccess) clique->refs++;
+    pthread_mutex_unlock(&registry_lock);
+    *out = clique;
+    return rc;
+}
+
+void ccl_clique_detach(struct ccl_clique *clique)
+{
+    if (clique == NULL) return;
+    pthread_mutex_lock(&registry_lock);
+    int is_last = --clique->refs == 0;
+    if (is_last) {
+        struct ccl_clique **link = &registry;
+        while (*link != clique) link = &(*link)->next;
+        *link = clique->next;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (is_last) free_clique(clique);
+}
+
+/* ---- links to the other processes ---- */
+
+static ncclResult_t check_reach(const struct ccl_clique *clique)
+{
+    const struct ccl_topo *topo = clique->topo;
+    const struct ccl_peer *me = &topo->peers[topo->first_rank[clique->proc]];
+    for (uint16_t p = 0; p < topo->nprocs; p++) {
+        const struct ccl_peer *peer = &topo->peers[topo->first_rank[p]];
+        int same_host = peer->host_id == me->host_id, reached = 0;
+        for (int t = 0; t < CCL_NTRANSPORTS; t++)
+            reached |= ccl_transports[t]->reach(p == clique->proc, same_host);
+        if (!reached)
+            return ccl_err(
+                ncclInvalidUsage, "no transport reaches rank %d on host %s from rank %d on host %s",
+                topo->first_rank[p], peer->host, topo->first_rank[clique->proc], me->host);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+                               const _Atomic uint32_t *abort_word)
+{
+    if (ccl_clique_is_whole(clique)) return ncclSuccess;
+    TRY(check_reach(clique));
+    struct ccl_mesh_args args = {
+        .nprocs = clique->topo->nprocs,
+        .self = clique->proc,
+        .first_rank = clique->topo->first_rank,
+        .abort_word = abort_word,
+    };
+    memcpy(args.secret, secret, sizeof args.secret);
+    return ccl_mesh_listen(&args, &clique->mesh);
+}
+
+/* A process that leaves while an operation still needs it shows up as a wait without end, which
+ * chorus_comm_status names; leaving after the last operation is the normal case. */
+static void on_peer(void *context, int proc, ncclResult_t code, const char *text)
+{
+    struct ccl_clique *clique = context;
+    if (code == ncclSuccess)
+        __atomic_store_n(&clique->left[proc], 1, __ATOMIC_RELAXED);
+    else
+        ccl_clique_fail(clique, code, 0, "%s", text);
+}
+
+/* Gives one fd to all processes and hands theirs to `take`. */
+static ncclResult_t swap_fds(struct ccl_clique *clique, int fd,
+                             ncclResult_t (*take)(struct ccl_clique *, int proc, int fd))
+{
+    int nprocs = clique->topo->nprocs;
+    int *fds;
+    TRY(CCL_NEW(&fds, (size_t)nprocs));
+    ncclResult_t rc = ccl_mesh_swap_fd(clique->mesh, fd, fds);
+    for (int p = 0; rc == ncclSuccess && p < nprocs; p++)
+        if (p != clique->proc) rc = take(clique, p, fds[p]);
+    for (int p = 0; p < nprocs; p++)
+        if (p != clique->proc && fds[p] > 0) close(fds[p]);
+    ccl_free(fds);
+    return rc;
+}
+
+static ncclResult_t take_segment(struct ccl_clique *clique, int proc, int fd)
+{
+    for (int t = 0; t < CCL_NTRANSPORTS; t++)
+        if (ccl_transports[t]->attach != NULL)
+            TRY(ccl_transports[t]->attach(clique->transports[t], proc, fd));
+    return ncclSuccess;
+}
+
+static ncclResult_t take_bell(struct ccl_clique *clique, int proc, int fd)
+{
+    return ccl_bell_map(fd, &clique->bells[proc]);
+}
+
+ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
+{
+    if (ccl_clique_is_whole(clique)) return ncclSuccess;
+    TRY(ccl_mesh_connect(clique->mesh));
+    for (int t = 0; t < CCL_NTRANSPORTS; t++)
+        if (ccl_transports[t]->share != NULL) {
+            int fd = ccl_transports[t]->share(clique->transports[t]);
+            TRY(swap_fds(clique, fd, take_segment));
+        }
+    if (ccl_bell_self_fd() < 0)
+        return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
+    TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));
+    return ccl_mesh_watch(clique->mesh, on_peer, clique);
+}
+
+ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id, int is_send,
+                             struct ccl_conn **out)
+{
+    const struct ccl_topo *topo = clique->topo;
+    uint16_t peer = is_send ? id->receiver : id->sender;
+    uint16_t proc = topo->proc_of_exec[id->of_ranks ? topo->exec_of[peer] : peer];
+    int same_process = proc == clique->proc, t = 0;
+    while (!ccl_transports[t]->reach(same_process, 1)) t++;
+    void *memory;
+    TRY(ccl_transports[t]->fifo(clique->transports[t], id, &memory));
+    struct ccl_conn *conn;
+    TRY(CCL_NEW(&conn, 1));
+    conn->fifo = memory;
+    conn->ring = (char *)memory + CCL_FIFO_RING_AT;
+    conn->slot_bytes = clique->slot_bytes;
+    conn->depth = clique->depth;
+    conn->peer = peer;
+    conn->bell = clique->bells[proc];
+    *out = conn;
+    return ncclSuccess;
+}

@@ -1,0 +1,115 @@
+/* clique.h: the part of a communicator that lives in this process.
+ *
+ * A clique holds the ranks of one communicator in this process, their executors, connections and
+ * joins. Its lock guards everything here but the words that kernels read. Handles (comm.h) point
+ * to it; it dies with the last of them.
+ */
+#ifndef CCL_CORE_CLIQUE_H
+#define CCL_CORE_CLIQUE_H
+
+#include "algo/sched.h"
+#include "base/doorbell.h"
+#include "boot/mesh.h"
+#include "core/core.h"
+#include "device/device.h"
+#include "topo/topo.h"
+#include "transport/transport.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+
+struct ccl_set;
+struct ccl_party;
+struct ccl_plan;
+
+/* All ranks of the communicator on one device. */
+struct ccl_exec {
+    struct ccl_clique *clique;
+    struct ccl_view view;
+    uint16_t index, first_slot, nlocal;
+    struct ccl_plan *plans;           /* schedules made so far */
+    struct ccl_conn **conns;          /* [nexecs][2][nchannels], each made at first use */
+    struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
+    struct ccl_set *free_sets;
+    struct ccl_meet meets[CCL_NCHANNELS];
+    chorus_event_t last; /* after the latest launch with connections; NULL before the first */
+    cudaStream_t last_stream;
+    uint64_t note; /* what its kernel waits for, kernel/work.h */
+};
+
+/* Unmatched sends and receives between two ranks of this process, oldest first. */
+struct ccl_pending {
+    struct ccl_pending *next;
+    enum ccl_coll coll;
+    const void *in;
+    void *out;
+    uint64_t bytes;
+    struct ccl_party *party;
+};
+struct ccl_queue {
+    struct ccl_pending *head, *tail;
+};
+
+struct ccl_clique {
+    struct ccl_clique *next; /* in the process's registry */
+    uint8_t key[16];
+    int refs; /* handles; guarded by the registry's lock */
+    pthread_mutex_t lock;
+
+    struct ccl_topo *topo;
+    uint16_t proc, nlocal_execs;
+    struct ccl_exec *execs;   /* [nlocal_execs] */
+    struct ncclComm **comms;  /* [nranks] by rank; NULL for ranks of other processes */
+    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
+    struct ccl_pending *free_pendings;
+    struct ccl_party *parties, *free_parties;
+
+    struct ccl_transport *transports[CCL_NTRANSPORTS];
+    struct ccl_bell **bells; /* [nprocs] */
+    uint32_t slot_bytes;
+    uint16_t depth, nchannels;
+    uint64_t *meet_flags;        /* per channel [nexecs * CCL_MEET_STRIDE] */
+    struct ccl_slot *meet_table; /* per channel [nranks] */
+    uint64_t *meet_signs;        /* per channel [nexecs] */
+    struct ccl_mesh *mesh;       /* NULL in a single process */
+
+    uint32_t abort_word;   /* kernels poll it; set with the first error */
+    uint32_t kernel_error; /* kernels set it when members disagree */
+    _Atomic int error;     /* first ncclResult_t; the text is set before (release) */
+    char error_text[512];
+    uint8_t *left; /* [nprocs] processes that closed their part in order */
+};
+
+/* Makes or finds the clique of `key` and takes a reference. Every local rank calls it. */
+ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,
+                               int rank, struct ccl_clique **out);
+/* Drops a reference; the last one frees everything. */
+void ccl_clique_detach(struct ccl_clique *clique);
+/* Transports, segments and links; called by the lowest local rank, in this order, each followed
+ * by an exchange of results among all ranks. */
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+                               const _Atomic uint32_t *abort_word);
+ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
+
+/* The first failure of the communicator: stores it, ends all kernels, tells the peers unless
+ * they told us. Later failures change nothing. Any thread. Returns `code`. */
+ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int tell,
+                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The stored failure, or ncclSuccess. */
+ncclResult_t ccl_clique_error(struct ccl_clique *clique);
+
+/* The connection end of an executor (or rank) of this process; made at first use. Lock held. */
+ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id, int is_send,
+                             struct ccl_conn **out);
+
+struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
+int ccl_clique_is_local(const struct ccl_clique *clique, int rank);
+/* One process holds all ranks. */
+static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
+{
+    return clique->topo->nprocs == 1;
+}
+
+#endif

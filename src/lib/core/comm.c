@@ -1,0 +1,122 @@
+/* comm.c: the pool of handles, their checks and their states. */
+#include "core/comm.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "core/wait.h"
+
+#include <string.h>
+
+/* Free handles in the order of their freeing: a stale handle stays recognisable for long. */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ncclComm *pool_head, *pool_tail;
+static int pool_count;
+enum { POOL_KEEPS = 64 };
+
+/* Where a handle may go; CCL_COMM_NSTATES: no such move. */
+static const uint8_t moves[CCL_COMM_NSTATES][CCL_COMM_NEVENTS] = {
+    /*                       STARTED           FAILED             FINALIZE            FREED */
+    [CCL_COMM_FREE] = {CCL_COMM_NSTATES, CCL_COMM_NSTATES, CCL_COMM_NSTATES, CCL_COMM_NSTATES},
+    [CCL_COMM_STARTING] = {CCL_COMM_READY, CCL_COMM_FREE, CCL_COMM_NSTATES, CCL_COMM_FREE},
+    [CCL_COMM_READY] = {CCL_COMM_NSTATES, CCL_COMM_FREE, CCL_COMM_FINALIZED, CCL_COMM_FREE},
+    [CCL_COMM_FINALIZED] = {CCL_COMM_NSTATES, CCL_COMM_FREE, CCL_COMM_NSTATES, CCL_COMM_FREE},
+};
+
+ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event)
+{
+    int from = atomic_load_explicit(&comm->state, memory_order_relaxed);
+    do {
+        if (moves[from][event] == CCL_COMM_NSTATES) return ncclInvalidArgument;
+        /* Release: a ready handle's fields are set before its state says so. */
+    } while (!atomic_compare_exchange_weak_explicit(&comm->state, &from, moves[from][event],
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_comm_take(struct ncclComm **out)
+{
+    struct ncclComm *comm = NULL;
+    pthread_mutex_lock(&pool_lock);
+    if (pool_count > POOL_KEEPS) {
+        comm = pool_head;
+        pool_head = comm->next_free;
+        pool_count--;
+    }
+    pthread_mutex_unlock(&pool_lock);
+    if (comm == NULL) TRY(CCL_NEW(&comm, 1));
+    memset(comm, 0, sizeof *comm);
+    pthread_mutex_init(&comm->reg_lock, NULL);
+    atomic_store_explicit(&comm->state, CCL_COMM_STARTING, memory_order_relaxed);
+    comm->magic_start = comm->magic_end = CCL_COMM_MAGIC;
+    *out = comm;
+    return ncclSuccess;
+}
+
+void ccl_comm_give_back(struct ncclComm *comm)
+{
+    comm->magic_start = comm->magic_end = 0;
+    pthread_mutex_destroy(&comm->reg_lock);
+    comm->next_free = NULL;
+    pthread_mutex_lock(&pool_lock);
+    if (pool_count++ == 0)
+        pool_head = comm;
+    else
+        pool_tail->next_free = comm;
+    pool_tail = comm;
+    pthread_mutex_unlock(&pool_lock);
+}
+
+ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function)
+{
+    if (comm == NULL) return ccl_err(ncclInvalidArgument, "%s: comm is NULL", function);
+    if (comm->magic_start != CCL_COMM_MAGIC || comm->magic_end != CCL_COMM_MAGIC)
+        return ccl_err(ncclInvalidArgument, "%s: comm %p is no live communicator", function,
+                       (void *)comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function)
+{
+    /* Acquire pairs with ccl_comm_move: the fields of a ready handle are visible. */
+    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
+    if (state == CCL_COMM_STARTING)
+        return ccl_err(ncclInvalidArgument,
+                       "%s: comm %p is not initialised yet (its group has not ended)", function,
+                       (void *)comm);
+    ncclResult_t error = ccl_clique_error(comm->clique);
+    if (error != ncclSuccess)
+        return ccl_err(error, "%s: rank %d: the communicator has failed: %s", function, comm->rank,
+                       comm->clique->error_text);
+    if (state == CCL_COMM_FINALIZED)
+        return ccl_err(ncclInvalidUsage, "%s: rank %d: comm %p is finalized", function, comm->rank,
+                       (void *)comm);
+    return ncclSuccess;
+}
+
+int ccl_comm_nranks(ncclComm_t comm)
+{
+    return comm->nranks;
+}
+
+int ccl_comm_rank(ncclComm_t comm)
+{
+    return comm->rank;
+}
+
+int ccl_comm_device(ncclComm_t comm)
+{
+    return comm->device;
+}
+
+/* Acquire pairs with the release of the retiring kernel: its effects are visible. A failed
+ * communicator's kernels retire as well, since they poll the abort word. */
+static int is_idle(void *context)
+{
+    struct ncclComm *comm = context;
+    return atomic_load_explicit(&comm->flying, memory_order_acquire) == 0;
+}
+
+void ccl_comm_drain(struct ncclComm *comm)
+{
+    ccl_wait(is_idle, comm, UINT64_MAX);
+}

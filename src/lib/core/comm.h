@@ -1,0 +1,81 @@
+/* comm.h: the handle of one rank.
+ *
+ * Handles come from a pool whose memory is never given back, so that reading the magic of a
+ * destroyed handle is defined. One handle is used by one thread at a time, but for queries
+ * and abort.
+ */
+#ifndef CCL_CORE_COMM_H
+#define CCL_CORE_COMM_H
+
+#include "core/clique.h"
+#include "core/core.h"
+
+#define CCL_COMM_MAGIC 0x43686f7275734d31u
+
+enum ccl_comm_state {
+    CCL_COMM_FREE,
+    CCL_COMM_STARTING,
+    CCL_COMM_READY,
+    CCL_COMM_FINALIZED,
+    CCL_COMM_NSTATES
+};
+
+/* A PreMulSum operator; its id is CCL_REDOP_FIRST plus its index. */
+struct ccl_custom_op {
+    int used;
+    ncclDataType_t type;
+    const void *scalar_at; /* device residence: read when the kernel runs */
+    uint64_t scalar;
+};
+
+struct ccl_reg {
+    struct ccl_reg *next;
+    char *base;
+    size_t bytes;
+    int refs;
+};
+
+struct ncclComm {
+    uint64_t magic_start;
+    struct ncclComm *next_free;
+    _Atomic int state; /* enum ccl_comm_state */
+    _Atomic uint32_t init_abort;
+    struct ccl_clique *clique; /* NULL until initialised */
+    struct ccl_exec *exec;
+    int nranks, rank, device;
+    ncclConfig_t config;
+    char name[64], net_name[32];
+
+    uint64_t nsets;          /* collectives issued so far */
+    _Atomic uint32_t flying; /* kernels on this rank's streams that have not retired */
+    struct ccl_conn **conns; /* [nranks][2] of send/recv, each made at first use */
+    chorus_event_t p2p_last; /* after the latest launch with send/recv connections */
+    cudaStream_t p2p_stream;
+    uint64_t p2p_note; /* what its send/recv kernel waits for, kernel/work.h */
+    struct ccl_custom_op *ops;
+    int nops;
+    struct ccl_reg *regs;
+    pthread_mutex_t reg_lock;
+    uint64_t magic_end;
+};
+
+enum { CCL_REDOP_FIRST = ncclNumOps };
+
+ncclResult_t ccl_comm_take(struct ncclComm **out);
+void ccl_comm_give_back(struct ncclComm *comm);
+
+/* What an API call asks of a state: a transition of the table in comm.c. */
+enum ccl_comm_event {
+    CCL_COMM_STARTED,
+    CCL_COMM_FAILED,
+    CCL_COMM_FINALIZE,
+    CCL_COMM_FREED,
+    CCL_COMM_NEVENTS
+};
+/* Moves the state, or ncclInvalidArgument when the table has no such move. */
+ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
+
+/* Waits until the rank's kernels have retired or the communicator failed. */
+void ccl_comm_drain(struct ncclComm *comm);
+
+#endif

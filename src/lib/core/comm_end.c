@@ -1,0 +1,80 @@
+/* comm_end.c: finalize, destroy, abort, and the asynchronous error.
+ *
+ * None of them waits for another rank's call: what the ranks of a process share goes with the last
+ * of them, and processes keep their mappings of each other.
+ */
+#include "core/comm.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "core/redop.h"
+#include "core/reg.h"
+
+ncclResult_t ccl_comm_finalize(ncclComm_t comm)
+{
+    ncclResult_t error = ccl_clique_error(comm->clique);
+    if (error != ncclSuccess)
+        return ccl_err(error, "ncclCommFinalize: rank %d: the communicator has failed: %s",
+                       comm->rank, comm->clique->error_text);
+    if (ccl_comm_move(comm, CCL_COMM_FINALIZE) != ncclSuccess)
+        return ccl_err(ncclInvalidArgument, "ncclCommFinalize: rank %d: comm %p is %s", comm->rank,
+                       (void *)comm,
+                       atomic_load(&comm->state) == CCL_COMM_STARTING ? "not initialised yet"
+                                                                      : "already finalized");
+    ccl_comm_drain(comm);
+    return ccl_clique_error(comm->clique);
+}
+
+/* Releases everything of a rank whose kernels have retired. */
+static void free_comm(struct ncclComm *comm)
+{
+    struct ccl_clique *clique = comm->clique;
+    pthread_mutex_lock(&clique->lock);
+    clique->comms[comm->rank] = NULL;
+    pthread_mutex_unlock(&clique->lock);
+    if (comm->p2p_last != NULL) ccl_device()->base.event_destroy(comm->p2p_last);
+    for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
+    ccl_free(comm->conns);
+    ccl_redop_free(comm);
+    ccl_reg_free(comm);
+    ccl_clique_detach(clique);
+    ccl_device()->drop();
+    ccl_comm_move(comm, CCL_COMM_FREED);
+    ccl_comm_give_back(comm);
+}
+
+ncclResult_t ccl_comm_destroy(ncclComm_t comm)
+{
+    if (atomic_load(&comm->state) == CCL_COMM_STARTING)
+        return ccl_err(ncclInvalidArgument,
+                       "ncclCommDestroy: rank %d: comm %p is not initialised yet", comm->rank,
+                       (void *)comm);
+    ccl_comm_drain(comm);
+    free_comm(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_comm_abort(ncclComm_t comm)
+{
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
+        /* The thread that initialises sees the flag, fails and frees the handle. */
+        atomic_store_explicit(&comm->init_abort, 1, memory_order_relaxed);
+        return ncclSuccess;
+    }
+    struct ccl_clique *clique = comm->clique;
+    if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
+        ccl_clique_fail(clique, ncclRemoteError, 1, "rank %d on host %s aborted the communicator",
+                        comm->rank, clique->topo->peers[comm->rank].host);
+    ccl_comm_drain(comm);
+    free_comm(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
+{
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING)
+        *error = ncclInProgress;
+    else
+        *error = ccl_clique_error(comm->clique);
+    return ncclSuccess;
+}

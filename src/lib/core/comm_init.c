@@ -1,0 +1,164 @@
+/* comm_init.c: making a communicator, as a list of steps that every rank goes through together.
+ *
+ * After each step that only some ranks do, all exchange their results, so that a failure on one
+ * is the same failure on all and nobody waits for a rank that gave up.
+ */
+#include "core/comm.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "core/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* State of an initialisation while it runs. */
+struct init {
+    const struct ccl_init_args *args;
+    struct ncclComm *comm;
+    struct ccl_boot *boot;
+    struct ccl_peer *peers;
+    uint8_t secret[16];
+    int is_first; /* lowest rank of this process: does what a process does once */
+};
+
+static ncclResult_t join_session(struct init *init)
+{
+    struct ccl_boot_args args = {
+        .id = init->args->id,
+        .nranks = init->args->nranks,
+        .rank = init->args->rank,
+        .abort_word = &init->comm->init_abort,
+    };
+    TRY(ccl_boot_open(&args, &init->boot));
+    ccl_boot_secret(init->boot, init->secret);
+    return ncclSuccess;
+}
+
+static ncclResult_t meet_peers(struct init *init)
+{
+    struct ccl_peer me = {.device = init->args->device};
+    TRY(ccl_topo_describe(&me));
+    TRY(ccl_device()->identity(init->args->device, me.identity));
+    TRY(CCL_NEW(&init->peers, (size_t)init->args->nranks));
+    return ccl_boot_allgather(init->boot, &me, init->peers, sizeof me);
+}
+
+static ncclResult_t attach(struct init *init)
+{
+    struct ncclComm *comm = init->comm;
+    TRY(ccl_clique_attach(init->secret, init->peers, comm->nranks, comm->rank, &comm->clique));
+    struct ccl_clique *clique = comm->clique;
+    pthread_mutex_lock(&clique->lock);
+    clique->comms[comm->rank] = comm;
+    pthread_mutex_unlock(&clique->lock);
+    comm->exec = ccl_clique_exec(clique, comm->rank);
+    init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
+    return ncclSuccess;
+}
+
+static ncclResult_t listen_links(struct init *init)
+{
+    if (!init->is_first) return ncclSuccess;
+    return ccl_clique_listen(init->comm->clique, init->secret, &init->comm->init_abort);
+}
+
+static ncclResult_t connect_links(struct init *init)
+{
+    return init->is_first ? ccl_clique_connect(init->comm->clique) : ncclSuccess;
+}
+
+/* What ranks tell each other about the step they just made. */
+struct outcome {
+    int32_t code;
+    char text[252];
+};
+
+static ncclResult_t agree(struct init *init, ncclResult_t mine)
+{
+    int nranks = init->args->nranks;
+    struct outcome outcome = {.code = (int32_t)mine};
+    if (mine != ncclSuccess) snprintf(outcome.text, sizeof outcome.text, "%s", ccl_err_last());
+    struct outcome *all;
+    TRY(CCL_NEW(&all, (size_t)nranks));
+    ncclResult_t rc = ccl_boot_allgather(init->boot, &outcome, all, sizeof outcome);
+    for (int r = 0; rc == ncclSuccess && r < nranks; r++) {
+        if (all[r].code == ncclSuccess) continue;
+        rc = mine != ncclSuccess
+                 ? mine
+                 : ccl_err((ncclResult_t)all[r].code, "rank %d: %.240s", r, all[r].text);
+    }
+    ccl_free(all);
+    return rc;
+}
+
+static const struct {
+    const char *name;
+    ncclResult_t (*run)(struct init *init);
+    int agrees; /* results are exchanged afterwards */
+} steps[] = {
+    {"join the bootstrap session", join_session, 0},
+    {"exchange peers", meet_peers, 0},
+    {"attach to the process's part", attach, 1},
+    {"listen for links", listen_links, 1},
+    {"connect links", connect_links, 1},
+};
+
+static ncclResult_t run_steps(struct init *init)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        ncclResult_t rc = steps[i].run(init);
+        if (steps[i].agrees) rc = agree(init, rc);
+        if (rc != ncclSuccess) {
+            CCL_INFO(CCL_LOG_INIT, "%s: rank %d failed to %s", init->args->function,
+                     init->args->rank, steps[i].name);
+            return rc;
+        }
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
+{
+    struct init init = {.args = args, .comm = comm};
+    const struct ccl_device_ops *device = ccl_device();
+    int caller_device = 0;
+    device->base.get(&caller_device);
+    ncclResult_t rc = device->base.set(args->device);
+    if (rc == ncclSuccess) rc = device->hold();
+    int held = rc == ncclSuccess;
+    if (rc == ncclSuccess) rc = run_steps(&init);
+    ccl_boot_close(init.boot);
+    ccl_free(init.peers);
+    device->base.set(caller_device);
+    if (rc == ncclSuccess) {
+        ccl_comm_move(comm, CCL_COMM_STARTED);
+        CCL_INFO(CCL_LOG_INIT, "%s: rank %d of %d on device %d, %u executors, %u processes",
+                 args->function, comm->rank, comm->nranks, comm->device, comm->clique->topo->nexecs,
+                 comm->clique->topo->nprocs);
+        return ncclSuccess;
+    }
+    ccl_clique_detach(comm->clique);
+    if (held) device->drop();
+    ccl_comm_move(comm, CCL_COMM_FAILED);
+    *args->comm = NULL;
+    ccl_comm_give_back(comm);
+    return rc;
+}
+
+ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
+{
+    struct ncclComm *comm;
+    *args->comm = NULL;
+    TRY(ccl_comm_take(&comm));
+    comm->nranks = args->nranks;
+    comm->rank = args->rank;
+    comm->device = args->device;
+    comm->config = args->config;
+    memcpy(comm->name, args->comm_name, sizeof comm->name);
+    memcpy(comm->net_name, args->net_name, sizeof comm->net_name);
+    *args->comm = comm;
+    return ccl_group_add_init(args, comm);
+}

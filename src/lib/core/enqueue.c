@@ -1,0 +1,97 @@
+/* enqueue.c: from an API call to records: names, type sizes, empty operations, and the
+ * collectives that become sends and receives where buffers are not mapped. */
+#include "core/core.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "core/group.h"
+#include "kernel/fold.h"
+
+const char *ccl_coll_name(enum ccl_coll coll)
+{
+    static const char *const names[CCL_NOPS] = {
+        [CCL_ALL_REDUCE] = "AllReduce",
+        [CCL_REDUCE] = "Reduce",
+        [CCL_BROADCAST] = "Broadcast",
+        [CCL_ALL_GATHER] = "AllGather",
+        [CCL_REDUCE_SCATTER] = "ReduceScatter",
+        [CCL_ALL_TO_ALL] = "AlltoAll",
+        [CCL_GATHER] = "Gather",
+        [CCL_SCATTER] = "Scatter",
+        [CCL_SEND] = "Send",
+        [CCL_RECV] = "Recv",
+    };
+    return names[coll];
+}
+
+size_t ccl_type_bytes(ncclDataType_t type)
+{
+    return ccl_fold_type_bytes((int)type);
+}
+
+ncclResult_t ccl_unique_id(ncclUniqueId *id)
+{
+    return ccl_boot_make_id(id);
+}
+
+/* One message of an expanded collective. */
+static ncclResult_t add_message(const struct ccl_op *op, enum ccl_coll coll, int peer,
+                                uint64_t block)
+{
+    struct ccl_record record = {.op = *op};
+    uint64_t offset = block * op->count_elems * ccl_type_bytes(op->type);
+    record.op.coll = coll;
+    record.op.root = peer;
+    record.op.in = coll == CCL_SEND ? (const char *)op->in + offset : NULL;
+    record.op.out = coll == CCL_RECV ? (char *)op->out + offset : NULL;
+    return ccl_group_add(&record);
+}
+
+/* Across processes these are pairs: every rank sends and receives what concerns it. */
+static ncclResult_t add_messages(const struct ccl_op *op)
+{
+    int n = op->comm->nranks, me = op->comm->rank;
+    for (int i = 0; i < n; i++) {
+        int peer = (me + i) % n;
+        switch (op->coll) {
+        case CCL_ALL_TO_ALL:
+            TRY(add_message(op, CCL_SEND, peer, (uint64_t)peer));
+            TRY(add_message(op, CCL_RECV, peer, (uint64_t)peer));
+            break;
+        case CCL_GATHER:
+            if (i == 0) TRY(add_message(op, CCL_SEND, op->root, 0));
+            if (me == op->root) TRY(add_message(op, CCL_RECV, peer, (uint64_t)peer));
+            break;
+        default:
+            if (me == op->root) TRY(add_message(op, CCL_SEND, peer, (uint64_t)peer));
+            if (i == 0) TRY(add_message(op, CCL_RECV, op->root, 0));
+        }
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t expand(const struct ccl_op *op)
+{
+    ccl_group_start();
+    ncclResult_t rc = ccl_group_fail(add_messages(op));
+    ncclResult_t ended = ccl_group_end();
+    return rc != ncclSuccess ? rc : ended;
+}
+
+ncclResult_t ccl_enqueue(const struct ccl_op *op)
+{
+    int device;
+    TRY(ccl_device()->stream_device(op->stream, &device));
+    int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
+    if (op->count_elems == 0 && !is_message) return ncclSuccess;
+    CCL_INFO(CCL_LOG_COLL, "nccl%s: rank %d count %zu datatype %d op %d root %d stream %p",
+             ccl_coll_name(op->coll), op->comm->rank, op->count_elems, (int)op->type,
+             (int)op->redop, op->root, (void *)op->stream);
+    if (op->coll >= CCL_ALL_TO_ALL && !is_message && !ccl_clique_is_whole(op->comm->clique))
+        return expand(op);
+    struct ccl_record record = {.op = *op};
+    if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
+        ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
+    return ccl_group_add(&record);
+}

@@ -1,0 +1,223 @@
+/* group.c: groups. Between start and end, calls only collect records and initialisations; the
+ * outermost end runs the initialisations, then posts all records of each clique at once.
+ *
+ * A failing call inside a group is kept and returned by the outermost end, which then drops the
+ * group's work.
+ */
+#include "core/group.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "core/join.h"
+#include "core/pairs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct job {
+    struct ccl_init_args args;
+    struct ncclComm *comm;
+    struct group *group;
+    pthread_t thread;
+    int started;
+    ncclResult_t result;
+    char text[CCL_ERR_TEXT_BYTES];
+};
+
+struct group {
+    int depth;
+    ncclResult_t failed; /* first failure of a call in the group */
+    struct ccl_record *records;
+    size_t nrecords, records_room;
+    struct job *jobs;
+    size_t njobs, jobs_room;
+};
+
+static _Thread_local struct group my_group;
+
+static ncclResult_t make_room(void **array, size_t used, size_t *room, size_t item_bytes)
+{
+    if (used < *room) return ncclSuccess;
+    void *grown;
+    size_t grown_room = *room == 0 ? 16 : *room * 2;
+    TRY(ccl_alloc(&grown, grown_room, item_bytes));
+    if (used > 0) memcpy(grown, *array, used * item_bytes);
+    ccl_free(*array);
+    *array = grown;
+    *room = grown_room;
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_group_start(void)
+{
+    my_group.depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_group_fail(ncclResult_t code)
+{
+    int failed = code != ncclSuccess && code != ncclInProgress;
+    if (my_group.depth > 0 && failed && my_group.failed == ncclSuccess) my_group.failed = code;
+    return code;
+}
+
+/* ---- initialisations ---- */
+
+/* A failed initialisation cannot be joined by its peers in this group: raises their abort flags. */
+static void cancel_others(struct job *failed)
+{
+    struct group *group = failed->group;
+    for (size_t i = 0; i < group->njobs; i++)
+        if (&group->jobs[i] != failed)
+            atomic_store_explicit(&group->jobs[i].comm->init_abort, 1, memory_order_relaxed);
+}
+
+static void *run_job(void *argument)
+{
+    struct job *job = argument;
+    job->result = ccl_comm_init_job(&job->args, job->comm);
+    if (job->result == ncclSuccess) return NULL;
+    snprintf(job->text, sizeof job->text, "%s", ccl_err_last());
+    cancel_others(job);
+    return NULL;
+}
+
+/* One job runs here; several run side by side, since each waits for the others. */
+static ncclResult_t run_jobs(struct group *group)
+{
+    ncclResult_t rc = ncclSuccess;
+    for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
+    if (group->njobs == 1) {
+        run_job(&group->jobs[0]);
+        return group->jobs[0].result;
+    }
+    for (size_t i = 0; i < group->njobs; i++) {
+        struct job *job = &group->jobs[i];
+        int error = pthread_create(&job->thread, NULL, run_job, job);
+        job->started = error == 0;
+        if (job->started) continue;
+        job->result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s", job->args.rank,
+                              strerror(error));
+        cancel_others(job);
+    }
+    for (size_t i = 0; i < group->njobs; i++) {
+        struct job *job = &group->jobs[i];
+        if (job->started) pthread_join(job->thread, NULL);
+    }
+    /* The first cause is the job that did not fail because of the others. */
+    for (size_t i = 0; i < group->njobs; i++) {
+        struct job *job = &group->jobs[i];
+        if (job->result == ncclSuccess) continue;
+        if (rc == ncclSuccess || rc == ncclInternalError) rc = job->result;
+    }
+    return rc;
+}
+
+/* Handles of initialisations that never ran. */
+static void drop_jobs(struct group *group)
+{
+    for (size_t i = 0; i < group->njobs; i++) {
+        *group->jobs[i].args.comm = NULL;
+        ccl_comm_move(group->jobs[i].comm, CCL_COMM_FAILED);
+        ccl_comm_give_back(group->jobs[i].comm);
+    }
+}
+
+ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
+{
+    if (my_group.depth == 0) return ccl_comm_init_job(args, comm);
+    struct group *group = &my_group;
+    ncclResult_t rc =
+        make_room((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+    if (rc != ncclSuccess) {
+        *args->comm = NULL;
+        ccl_comm_move(comm, CCL_COMM_FAILED);
+        ccl_comm_give_back(comm);
+        return rc;
+    }
+    group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
+    return ncclSuccess;
+}
+
+/* ---- operations ---- */
+
+static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
+{
+    if (record->op.coll >= CCL_NCOLLS) return ccl_pairs_post(clique, record);
+    return ccl_join_post(record->op.comm->exec, record);
+}
+
+/* Posts and launches the records of one clique from `first` on, all under its lock. Their streams
+ * belong to the device of their rank, which is current meanwhile. */
+static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *records, size_t n)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    pthread_mutex_lock(&clique->lock);
+    ncclResult_t rc = ccl_clique_error(clique);
+    for (size_t i = 0; rc == ncclSuccess && i < n; i++)
+        if (records[i].op.comm->clique == clique) rc = post_record(clique, &records[i]);
+    for (uint16_t e = 0; rc == ncclSuccess && e < clique->nlocal_execs; e++) {
+        struct ccl_exec *exec = &clique->execs[e];
+        if (exec->sets == NULL) continue;
+        device->set(clique->topo->peers[exec->view.rank_of[exec->first_slot]].device);
+        rc = ccl_join_flush(exec);
+    }
+    if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
+    pthread_mutex_unlock(&clique->lock);
+    return rc;
+}
+
+static ncclResult_t post_all(struct ccl_record *records, size_t n)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    ncclResult_t rc = ncclSuccess;
+    int caller_device = 0;
+    device->get(&caller_device);
+    for (size_t i = 0; i < n; i++) {
+        struct ccl_clique *clique = records[i].op.comm->clique;
+        size_t before = 0;
+        while (records[before].op.comm->clique != clique) before++;
+        if (before < i) continue; /* posted with the first record of its clique */
+        ncclResult_t posted = post_clique(clique, records + i, n - i);
+        if (rc == ncclSuccess) rc = posted;
+    }
+    device->set(caller_device);
+    return rc;
+}
+
+ncclResult_t ccl_group_add(const struct ccl_record *record)
+{
+    struct group *group = &my_group;
+    if (group->depth == 0) {
+        struct ccl_record alone = *record;
+        return post_all(&alone, 1);
+    }
+    TRY(make_room((void **)&group->records, group->nrecords, &group->records_room,
+                  sizeof *group->records));
+    group->records[group->nrecords++] = *record;
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_group_end(void)
+{
+    if (my_group.depth == 0)
+        return ccl_err(ncclInvalidUsage, "ncclGroupEnd: no group is open in this thread");
+    if (--my_group.depth > 0) return ncclSuccess;
+    struct group group = my_group;
+    my_group = (struct group){0};
+    ncclResult_t rc = group.failed;
+    if (rc != ncclSuccess)
+        drop_jobs(&group);
+    else if (group.njobs > 0)
+        rc = run_jobs(&group);
+    if (rc == ncclSuccess && group.nrecords > 0) rc = post_all(group.records, group.nrecords);
+    /* The array of records is kept for the thread's next group, up to a modest size. */
+    if (group.records_room <= 256 && my_group.records == NULL) {
+        my_group.records = group.records;
+        my_group.records_room = group.records_room;
+    } else {
+        ccl_free(group.records);
+    }
+    ccl_free(group.jobs);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* group.h: the thread-local group: what calls between start and end collect.
+ */
+#ifndef CCL_CORE_GROUP_H
+#define CCL_CORE_GROUP_H
+
+#include "core/comm.h"
+#include "core/redop.h"
+
+/* One operation of one rank, ready to be posted. */
+struct ccl_record {
+    struct ccl_op op;
+    struct ccl_factors factors; /* of a reduction, resolved at the call */
+};
+
+/* Adds an initialisation: run now without a group, else at the outermost end. */
+ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm);
+/* Adds an operation to the open group; opens one for the call when there is none. */
+ncclResult_t ccl_group_add(const struct ccl_record *record);
+
+/* core/comm_init.c: the collective part of an initialisation, on any thread. Frees `comm` and
+ * clears *args->comm when it fails. */
+ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm);
+
+#endif

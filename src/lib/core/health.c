@@ -1,0 +1,121 @@
+/* health.c: what a rank is doing and whom it waits for, in one line. Reads hints that kernels
+ * leave in their notes; takes only the short lock of the clique. */
+#include "base/err.h"
+#include "core/comm.h"
+#include "core/join.h"
+#include "core/pairs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Ranks of an executor as "3,7". */
+static void list_exec(const struct ccl_clique *clique, uint32_t index, char *text, size_t bytes)
+{
+    uint8_t in[UINT16_MAX + 1] = {0};
+    for (int r = 0; r < clique->topo->nranks; r++) in[r] = clique->topo->exec_of[r] == index;
+    ccl_topo_list(in, clique->topo->nranks, text, bytes);
+}
+
+static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
+{
+    uint8_t in[UINT16_MAX + 1] = {0};
+    const struct ccl_exec *exec = set->exec;
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        in[exec->view.rank_of[exec->first_slot + i]] = !set->members[i].arrived;
+    ccl_topo_list(in, exec->view.nranks, text, bytes);
+}
+
+static int describe_note(const struct ccl_clique *clique, uint64_t note, char *text, size_t bytes)
+{
+    static const char *const phases[] = {
+        [CCL_WAIT_NONE] = "runs",
+        [CCL_WAIT_GATE] = "waits for earlier work on the stream of a member",
+        [CCL_WAIT_MEET] = "waits for ranks %s to reach the meeting",
+        [CCL_WAIT_DATA] = "waits for data from ranks %s",
+        [CCL_WAIT_CREDIT] = "waits for ranks %s to take data",
+    };
+    char ranks[256];
+    uint32_t kind = (uint32_t)(note >> 32);
+    list_exec(clique, (uint32_t)note, ranks, sizeof ranks);
+    switch (kind) {
+    case CCL_WAIT_MEET:
+    case CCL_WAIT_DATA:
+    case CCL_WAIT_CREDIT: {
+        const char *phase = phases[kind], *hole = strstr(phase, "%s");
+        return snprintf(text, bytes, "%.*s%s%s", (int)(hole - phase), phase, ranks, hole + 2);
+    }
+    default: return snprintf(text, bytes, "%s", phases[kind]);
+    }
+}
+
+static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
+                        size_t bytes)
+{
+    for (const struct ccl_set *set = exec->sets; set != NULL; set = set->next) {
+        uint16_t index = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
+        if (!set->members[index].arrived) continue;
+        if (set->state == CCL_JOIN_LAUNCHED && atomic_load(&set->refs) == 0) continue;
+        const struct ccl_op *op = &set->members[index].record.op;
+        int used = snprintf(text, bytes, "%s #%llu: ", ccl_coll_name(op->coll),
+                            (unsigned long long)set->seq);
+        if ((size_t)used >= bytes) return 1;
+        if (set->state == CCL_JOIN_LAUNCHED) {
+            uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+            describe_note(exec->clique, note, text + used, bytes - (size_t)used);
+        } else {
+            char missing[256];
+            list_missing(set, missing, sizeof missing);
+            snprintf(text + used, bytes - (size_t)used, "waits for ranks %s (have not called)",
+                     missing);
+        }
+        return 1;
+    }
+    return 0;
+}
+
+static int describe_pending(const struct ccl_clique *clique, const struct ncclComm *comm,
+                            char *text, size_t bytes)
+{
+    int n = clique->topo->nranks;
+    for (int peer = 0; peer < n; peer++)
+        for (int is_send = 0; is_send < 2; is_send++) {
+            int from = is_send ? comm->rank : peer, to = is_send ? peer : comm->rank;
+            const struct ccl_pending *pending = clique->queues[from * n + to].head;
+            if (pending == NULL || pending->coll != (is_send ? CCL_SEND : CCL_RECV)) continue;
+            snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",
+                     is_send ? "Send" : "Recv", is_send ? "to" : "from", peer, peer);
+            return 1;
+        }
+    return 0;
+}
+
+static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    uint64_t note = __atomic_load_n(&comm->p2p_note, __ATOMIC_RELAXED);
+    uint32_t kind = (uint32_t)(note >> 32);
+    if (kind != CCL_WAIT_DATA && kind != CCL_WAIT_CREDIT) return 0;
+    snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
+             kind == CCL_WAIT_DATA ? "Recv from" : "Send to", (uint32_t)note, (uint32_t)note,
+             kind == CCL_WAIT_DATA ? "no data" : "takes no data");
+    return 1;
+}
+
+ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
+{
+    TRY(ccl_comm_check(comm, "chorus_comm_status"));
+    if (text == NULL || bytes == 0)
+        return ccl_err(ncclInvalidArgument, "chorus_comm_status: text is NULL or bytes is 0");
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
+        snprintf(text, bytes, "initialising");
+        return ncclSuccess;
+    }
+    struct ccl_clique *clique = comm->clique;
+    pthread_mutex_lock(&clique->lock);
+    if (atomic_load(&comm->flying) == 0)
+        snprintf(text, bytes, "idle");
+    else if (!describe_set(comm->exec, comm, text, bytes) &&
+             !describe_pending(clique, comm, text, bytes) && !describe_halves(comm, text, bytes))
+        snprintf(text, bytes, "running");
+    pthread_mutex_unlock(&clique->lock);
+    return ncclSuccess;
+}

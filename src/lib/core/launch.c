@@ -1,0 +1,227 @@
+/* launch.c: from a complete set to a work: sizes of channels, rounds and pieces, buffers,
+ * factors, gates; and what happens when a kernel retires. */
+#include "core/launch.h"
+
+#include "base/err.h"
+#include "core/plan.h"
+#include "kernel/kernel.h"
+#include "kernel/size.h"
+
+#include <string.h>
+
+enum {
+    LANE_BYTES = 256 << 10,       /* least bytes that are worth a channel of their own */
+    CONN_CHANNEL_BYTES = 64 << 10 /* the same where the channel has connections */
+};
+
+static int is_blocked_coll(enum ccl_coll coll)
+{
+    return coll >= CCL_ALL_GATHER && coll <= CCL_SCATTER;
+}
+
+/* Must come out the same on all executors that share connections or meetings: depends on the
+ * operation, and on the device only where nothing is shared. */
+static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_plan *plan,
+                               uint64_t block_bytes, int device)
+{
+    uint64_t most = 1, least_bytes = LANE_BYTES;
+    if (plan->sched.nlinks > 0) {
+        most = exec->clique->nchannels;
+        least_bytes = CONN_CHANNEL_BYTES;
+    } else {
+        most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
+        if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
+    }
+    uint64_t wanted = block_bytes / plan->sched.npieces / least_bytes;
+    if (wanted > most) wanted = most;
+    return wanted < 1 ? 1 : (uint16_t)wanted;
+}
+
+/* Mixes what must agree between executors; FNV over the fields. */
+static uint64_t sign_op(const struct ccl_set *set)
+{
+    const struct ccl_record *record = &set->members[set->last].record;
+    uint64_t fields[] = {set->seq,
+                         record->op.coll,
+                         record->op.count_elems,
+                         record->op.type,
+                         (uint64_t)(uint32_t)record->op.root,
+                         record->factors.kind,
+                         record->factors.flags};
+    uint64_t sign = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
+    return sign;
+}
+
+static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
+{
+    for (uint16_t i = 0; i < work->nlocal; i++) {
+        const struct ccl_record *record = &set->members[i].record;
+        work->local[i] = (struct ccl_slot){
+            .in = record->op.in,
+            .out = record->op.out,
+            .scalar_at = record->factors.scalar_at,
+            .scalar = record->factors.scalar,
+        };
+    }
+}
+
+static int has_gates(const struct ccl_set *set)
+{
+    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+        if (set->members[i].gated) return 1;
+    return 0;
+}
+
+static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct ccl_plan *plan)
+{
+    struct ccl_exec *exec = set->exec;
+    struct ccl_clique *clique = exec->clique;
+    const struct ccl_record *record = &set->members[set->last].record;
+    uint64_t elem_bytes = ccl_type_bytes(record->op.type);
+    work->steps = plan->sched.steps;
+    work->conns = plan->conns;
+    work->meets = exec->meets;
+    work->gates = set->gates;
+    work->abort_word = &clique->abort_word;
+    work->note = &exec->note;
+    work->error = &clique->kernel_error;
+    work->owner = set;
+    work->count_elems = record->op.count_elems;
+    work->signature = sign_op(set);
+    work->divisor = exec->view.nranks;
+    work->nsteps = (uint16_t)plan->sched.nsteps;
+    work->npieces = plan->sched.npieces;
+    work->nlinks = (uint16_t)plan->sched.nlinks;
+    work->first_local = exec->first_slot;
+    work->nlocal = exec->nlocal;
+    work->nslots = exec->view.nranks;
+    work->nexecs = exec->view.nexecs;
+    work->self = exec->index;
+    work->ngates = has_gates(set) ? exec->nlocal : 0;
+    work->type = (uint8_t)record->op.type;
+    work->redop = record->factors.kind;
+    work->flags = record->factors.flags;
+    work->nchannels =
+        count_channels(exec, plan, work->count_elems * elem_bytes, record->op.comm->device);
+    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? clique->slot_bytes : 0);
+    fill_slots(work, set);
+}
+
+void ccl_launch_retired(struct ncclComm *comm)
+{
+    struct ccl_clique *clique = comm->clique;
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) != 0)
+        ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                        "rank %d: ranks called different operations, or the same with different "
+                        "count, datatype, operator or root",
+                        comm->rank);
+    /* Release publishes all effects of the kernel to whoever drains the rank. */
+    atomic_fetch_sub_explicit(&comm->flying, 1, memory_order_release);
+}
+
+ncclResult_t ccl_launch(struct ncclComm *comm, cudaStream_t stream,
+                        const struct ccl_launch_spec *spec)
+{
+    atomic_fetch_add_explicit(&comm->flying, 1, memory_order_relaxed);
+    ncclResult_t rc = ccl_device()->launch(stream, spec);
+    if (rc == ncclSuccess) return ncclSuccess;
+    atomic_fetch_sub_explicit(&comm->flying, 1, memory_order_relaxed);
+    return ccl_clique_fail(comm->clique, rc, 1, "rank %d: kernel launch failed: %s", comm->rank,
+                           ccl_err_last());
+}
+
+/* Releases open the gates and publish the operation's results to the members' streams. */
+static void retire_set(void *args)
+{
+    struct ccl_work *work = args;
+    struct ccl_set *set = work->owner;
+    struct ncclComm *comm = set->members[set->last].record.op.comm;
+    for (uint16_t i = 0; i < work->ngates; i++)
+        __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
+    ccl_bell_ring(ccl_bell_self());
+    atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
+    ccl_launch_retired(comm);
+}
+
+/* Kernels of one executor that share connections run in issue order, whatever their streams. */
+static ncclResult_t chain_before(struct ccl_exec *exec, cudaStream_t stream)
+{
+    if (exec->last == NULL) return ccl_device()->base.event_create(&exec->last);
+    if (exec->last_stream == stream) return ncclSuccess;
+    return ccl_device()->base.stream_wait(stream, exec->last);
+}
+
+static ncclResult_t chain_after(struct ccl_exec *exec, cudaStream_t stream)
+{
+    exec->last_stream = stream;
+    return ccl_device()->base.event_record(exec->last, stream);
+}
+
+ncclResult_t ccl_launch_set(struct ccl_set *set)
+{
+    struct ccl_exec *exec = set->exec;
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    uint64_t bytes = op->count_elems * ccl_type_bytes(op->type);
+    if (is_blocked_coll(op->coll)) bytes *= exec->view.nranks;
+    struct ccl_plan *plan;
+    TRY(ccl_plan_get(exec, op, bytes, &plan));
+
+    struct ccl_work work;
+    memset(&work, 0, offsetof(struct ccl_work, local));
+    fill_work(&work, set, plan);
+    struct ccl_launch_spec spec = {
+        .args = &work,
+        .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],
+        .nlanes = work.nchannels,
+        .host = ccl_kernel_sched,
+        .retire = retire_set,
+    };
+    int is_connected = exec->view.nexecs > 1;
+    if (is_connected) TRY(chain_before(exec, op->stream));
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
+    if (rc != ncclSuccess) {
+        atomic_fetch_sub_explicit(&set->refs, 1, memory_order_relaxed);
+        return rc;
+    }
+    return is_connected ? chain_after(exec, op->stream) : ncclSuccess;
+}
+
+/* ---- gates ---- */
+
+struct gate_owner {
+    struct ccl_gate_args args; /* first: the kernel sees only this part */
+    struct ncclComm *comm;
+    _Atomic int *refs;
+};
+
+static void retire_gate(void *args)
+{
+    struct gate_owner *owner = args;
+    struct ncclComm *comm = owner->comm;
+    atomic_fetch_sub_explicit(owner->refs, 1, memory_order_release);
+    ccl_launch_retired(comm);
+}
+
+ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,
+                             _Atomic int *refs)
+{
+    struct gate_owner owner = {
+        .args = {gate, &comm->clique->abort_word, ccl_bell_self()},
+        .comm = comm,
+        .refs = refs,
+    };
+    struct ccl_launch_spec spec = {
+        .args = &owner,
+        .args_bytes = sizeof owner,
+        .nlanes = 1,
+        .host = ccl_kernel_gate,
+        .retire = retire_gate,
+    };
+    atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
+    ncclResult_t rc = ccl_launch(comm, stream, &spec);
+    if (rc != ncclSuccess) atomic_fetch_sub_explicit(refs, 1, memory_order_relaxed);
+    return rc;
+}

@@ -1,0 +1,323 @@
+/* pairs.c: matching sends with receives inside the process, halves of messages to other
+ * processes, and their launches.
+ *
+ * No cycle of waiting can arise: the records of a group end are posted at once under the lock, a
+ * kernel waits only for gates of parties that were posted before it, and a gate stands behind the
+ * kernel of its own party on the stream. */
+#include "core/pairs.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "core/launch.h"
+#include "kernel/kernel.h"
+
+#include <string.h>
+
+/* ---- parties ---- */
+
+static void recycle_parties(struct ccl_clique *clique)
+{
+    struct ccl_party **link = &clique->parties;
+    while (*link != NULL) {
+        struct ccl_party *party = *link;
+        /* Acquire pairs with the last retiring kernel that refers to the party. */
+        int is_free =
+            !party->is_open && atomic_load_explicit(&party->refs, memory_order_acquire) == 0;
+        if (!is_free) {
+            link = &party->next;
+            continue;
+        }
+        *link = party->next;
+        party->next = clique->free_parties;
+        clique->free_parties = party;
+    }
+}
+
+/* The open party of a rank and stream. */
+static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *op,
+                               struct ccl_party **out)
+{
+    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next)
+        if (party->is_open && party->comm == op->comm && party->stream == op->stream) {
+            *out = party;
+            return ncclSuccess;
+        }
+    recycle_parties(clique);
+    struct ccl_party *party = clique->free_parties;
+    if (party != NULL)
+        clique->free_parties = party->next;
+    else
+        TRY(CCL_NEW(&party, 1));
+    party->gate = (struct ccl_gate){0, 0};
+    party->comm = op->comm;
+    party->stream = op->stream;
+    party->npairs = 0;
+    party->is_open = 1;
+    /* At the end of the list: parties are launched in the order of their first call. */
+    struct ccl_party **link = &clique->parties;
+    while (*link != NULL) link = &(*link)->next;
+    party->next = NULL;
+    *link = party;
+    *out = party;
+    return ncclSuccess;
+}
+
+static ncclResult_t add_pair(struct ccl_party *party, const struct ccl_pair *pair)
+{
+    if (party->npairs == party->room) {
+        struct ccl_pair *grown;
+        uint32_t room = party->room == 0 ? 8 : party->room * 2;
+        TRY(CCL_NEW(&grown, room));
+        if (party->npairs > 0) memcpy(grown, party->pairs, party->npairs * sizeof *grown);
+        ccl_free(party->pairs);
+        party->pairs = grown;
+        party->room = room;
+    }
+    party->pairs[party->npairs++] = *pair;
+    return ncclSuccess;
+}
+
+/* ---- pending calls ---- */
+
+static struct ccl_queue *queue_of(struct ccl_clique *clique, int sender, int receiver)
+{
+    return &clique->queues[sender * clique->topo->nranks + receiver];
+}
+
+static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *queue,
+                                 const struct ccl_op *op, struct ccl_party *party)
+{
+    struct ccl_pending *pending = clique->free_pendings;
+    if (pending != NULL)
+        clique->free_pendings = pending->next;
+    else
+        TRY(CCL_NEW(&pending, 1));
+    *pending = (struct ccl_pending){
+        .coll = op->coll,
+        .in = op->in,
+        .out = op->out,
+        .bytes = op->count_elems * ccl_type_bytes(op->type),
+        .party = party,
+    };
+    party->gate.left++;
+    atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
+    if (queue->tail == NULL)
+        queue->head = pending;
+    else
+        queue->tail->next = pending;
+    queue->tail = pending;
+    return ncclSuccess;
+}
+
+static void pop_pending(struct ccl_clique *clique, struct ccl_queue *queue)
+{
+    struct ccl_pending *pending = queue->head;
+    queue->head = pending->next;
+    if (queue->head == NULL) queue->tail = NULL;
+    pending->next = clique->free_pendings;
+    clique->free_pendings = pending;
+}
+
+/* The second call of a pair: the copy belongs to its party. The first call's stream needs a gate
+ * unless it is the same stream in the same group end, where order does the same. */
+static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
+                          const struct ccl_op *op, struct ccl_party *party)
+{
+    struct ccl_pending *first = queue->head;
+    uint64_t bytes = op->count_elems * ccl_type_bytes(op->type);
+    int sender = op->coll == CCL_SEND ? op->comm->rank : op->root;
+    int receiver = op->coll == CCL_SEND ? op->root : op->comm->rank;
+    uint64_t sent = op->coll == CCL_SEND ? bytes : first->bytes;
+    uint64_t received = op->coll == CCL_SEND ? first->bytes : bytes;
+    if (sent != received)
+        return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                               "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
+                               (unsigned long long)sent, receiver, (unsigned long long)received);
+    struct ccl_party *other = first->party;
+    int same_stream = other->stream == party->stream;
+    if (same_stream && !other->is_open)
+        return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                               "ranks %d and %d send and receive on the same stream but not in "
+                               "the same group: each would wait for the other (call them between "
+                               "ncclGroupStart and ncclGroupEnd)",
+                               sender, receiver);
+    struct ccl_pair pair = {
+        .src = op->coll == CCL_SEND ? op->in : first->in,
+        .dst = op->coll == CCL_SEND ? first->out : op->out,
+        .bytes = bytes,
+        .gate = same_stream ? NULL : &other->gate,
+        .after = -1,
+        .role = CCL_PAIR_COPY,
+    };
+    pop_pending(clique, queue);
+    TRY(add_pair(party, &pair));
+    if (same_stream) {
+        other->gate.left--;
+        atomic_fetch_sub_explicit(&other->refs, 1, memory_order_relaxed);
+    }
+    return ncclSuccess;
+}
+
+/* ---- halves ---- */
+
+static ncclResult_t get_conn(struct ncclComm *comm, int peer, int is_send, struct ccl_conn **out)
+{
+    if (comm->conns == NULL) TRY(CCL_NEW(&comm->conns, 2 * (size_t)comm->nranks));
+    struct ccl_conn **slot = &comm->conns[2 * peer + is_send];
+    if (*slot == NULL) {
+        struct ccl_fifo_id id = {
+            .of_ranks = 1,
+            .sender = (uint16_t)(is_send ? comm->rank : peer),
+            .receiver = (uint16_t)(is_send ? peer : comm->rank),
+        };
+        TRY(ccl_clique_conn(comm->clique, &id, is_send, slot));
+    }
+    *out = *slot;
+    return ncclSuccess;
+}
+
+static ncclResult_t add_half(struct ccl_party *party, const struct ccl_op *op)
+{
+    int is_send = op->coll == CCL_SEND;
+    struct ccl_pair pair = {
+        .src = op->in,
+        .dst = op->out,
+        .bytes = op->count_elems * ccl_type_bytes(op->type),
+        .after = -1,
+        .role = is_send ? CCL_PAIR_SEND : CCL_PAIR_RECV,
+    };
+    TRY(get_conn(op->comm, op->root, is_send, &pair.conn));
+    for (uint32_t i = 0; i < party->npairs; i++)
+        if (party->pairs[i].conn == pair.conn) pair.after = (int32_t)i;
+    return add_pair(party, &pair);
+}
+
+ncclResult_t ccl_pairs_post(struct ccl_clique *clique, const struct ccl_record *record)
+{
+    const struct ccl_op *op = &record->op;
+    struct ccl_party *party;
+    TRY(find_party(clique, op, &party));
+    if (!ccl_clique_is_local(clique, op->root)) return add_half(party, op);
+    int is_send = op->coll == CCL_SEND;
+    struct ccl_queue *queue =
+        queue_of(clique, is_send ? op->comm->rank : op->root, is_send ? op->root : op->comm->rank);
+    if (queue->head != NULL && queue->head->coll != op->coll)
+        return match(clique, queue, op, party);
+    return push_pending(clique, queue, op, party);
+}
+
+/* ---- launches ---- */
+
+struct pairs_owner {
+    struct ccl_pairs work; /* first: the kernel sees only this part */
+    struct ccl_party *party;
+};
+
+static void retire_pairs(void *args)
+{
+    struct pairs_owner *owner = args;
+    struct ccl_party *party = owner->party;
+    struct ncclComm *comm = party->comm;
+    for (uint32_t i = 0; i < owner->work.npairs; i++) {
+        struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
+        if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
+    }
+    atomic_fetch_sub_explicit(&party->refs, 1, memory_order_release);
+    ccl_launch_retired(comm);
+}
+
+/* Kernels of one rank that use connections run in issue order, whatever their streams. */
+static ncclResult_t chain_before(struct ncclComm *comm, cudaStream_t stream)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    if (comm->p2p_last == NULL) return device->event_create(&comm->p2p_last);
+    return comm->p2p_stream == stream ? ncclSuccess : device->stream_wait(stream, comm->p2p_last);
+}
+
+static ncclResult_t launch_party(struct ccl_party *party)
+{
+    struct ncclComm *comm = party->comm;
+    struct ccl_clique *clique = comm->clique;
+    int has_conns = 0;
+    for (uint32_t i = 0; i < party->npairs; i++) has_conns |= party->pairs[i].conn != NULL;
+    struct pairs_owner owner = {
+        .work =
+            {
+                .pairs = party->pairs,
+                .npairs = party->npairs,
+                .abort_word = &clique->abort_word,
+                .note = &comm->p2p_note,
+                .error = &clique->kernel_error,
+                .bell = ccl_bell_self(),
+            },
+        .party = party,
+    };
+    struct ccl_launch_spec spec = {
+        .args = &owner,
+        .args_bytes = sizeof owner,
+        .nlanes = 1,
+        .host = ccl_kernel_pairs,
+        .retire = retire_pairs,
+    };
+    if (has_conns) TRY(chain_before(comm, party->stream));
+    atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
+    ncclResult_t rc = ccl_launch(comm, party->stream, &spec);
+    if (rc != ncclSuccess) {
+        atomic_fetch_sub_explicit(&party->refs, 1, memory_order_relaxed);
+        return rc;
+    }
+    if (!has_conns) return ncclSuccess;
+    comm->p2p_stream = party->stream;
+    return ccl_device()->base.event_record(comm->p2p_last, party->stream);
+}
+
+static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party *party)
+{
+    int rank = party->comm->rank;
+    const struct ccl_pending *pending = queue_of(clique, rank, rank)->head;
+    if (pending == NULL) return ncclSuccess;
+    return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                           "rank %d %s itself without the matching call in the same group", rank,
+                           pending->coll == CCL_SEND ? "sends to" : "receives from");
+}
+
+ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
+{
+    ncclResult_t rc = ncclSuccess;
+    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
+        if (!party->is_open || rc != ncclSuccess) continue;
+        rc = check_self(clique, party);
+        if (rc == ncclSuccess && party->npairs > 0) rc = launch_party(party);
+    }
+    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
+        if (!party->is_open) continue;
+        party->is_open = 0;
+        int is_waiting =
+            __atomic_load_n(&party->gate.left, __ATOMIC_RELAXED) != 0 ||
+            atomic_load_explicit(&party->refs, memory_order_relaxed) > (party->npairs > 0 ? 1 : 0);
+        if (rc == ncclSuccess && is_waiting)
+            rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
+    }
+    return rc;
+}
+
+void ccl_pairs_free(struct ccl_clique *clique)
+{
+    struct ccl_party *lists[] = {clique->parties, clique->free_parties};
+    for (int i = 0; i < 2; i++)
+        while (lists[i] != NULL) {
+            struct ccl_party *party = lists[i];
+            lists[i] = party->next;
+            ccl_free(party->pairs);
+            ccl_free(party);
+        }
+    clique->parties = clique->free_parties = NULL;
+    size_t nranks = clique->topo == NULL ? 0 : clique->topo->nranks;
+    for (size_t q = 0; clique->queues != NULL && q < nranks * nranks; q++)
+        while (clique->queues[q].head != NULL) pop_pending(clique, &clique->queues[q]);
+    while (clique->free_pendings != NULL) {
+        struct ccl_pending *pending = clique->free_pendings;
+        clique->free_pendings = pending->next;
+        ccl_free(pending);
+    }
+}

@@ -1,0 +1,23 @@
+/* plan.h: schedules of an executor, made at the first use of a shape and kept.
+ */
+#ifndef CCL_CORE_PLAN_H
+#define CCL_CORE_PLAN_H
+
+#include "core/clique.h"
+
+struct ccl_plan {
+    struct ccl_plan *next;
+    enum ccl_coll coll;
+    int root;
+    const struct ccl_algo_ops *algo;
+    struct ccl_sched sched;
+    struct ccl_conn **conns; /* [nchannels][nlinks] */
+};
+
+/* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
+ * ncclInvalidUsage when CHORUS_ALGO names an algorithm that cannot do it. */
+ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
+                          struct ccl_plan **out);
+void ccl_plan_free(struct ccl_exec *exec);
+
+#endif

@@ -1,0 +1,129 @@
+/* redop.c: the operators of a communicator. Ids of custom ones are used again after their end. */
+#include "core/redop.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "kernel/fold.h"
+#include "kernel/types.h"
+
+#include <string.h>
+
+static struct ccl_custom_op *find_op(ncclComm_t comm, ncclRedOp_t op)
+{
+    int index = (int)op - CCL_REDOP_FIRST;
+    if (index < 0 || index >= comm->nops || !comm->ops[index].used) return NULL;
+    return &comm->ops[index];
+}
+
+ncclResult_t ccl_redop_check(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type,
+                             const char *function)
+{
+    if ((int)op >= 0 && (int)op < CCL_REDOP_FIRST) return ncclSuccess;
+    const struct ccl_custom_op *custom = find_op(comm, op);
+    if (custom == NULL)
+        return ccl_err(ncclInvalidArgument, "%s: op %d is no operator of this communicator",
+                       function, (int)op);
+    if (custom->type != type)
+        return ccl_err(ncclInvalidArgument,
+                       "%s: op %d was made for datatype %d, the call has datatype %d", function,
+                       (int)op, (int)custom->type, (int)type);
+    return ncclSuccess;
+}
+
+static ncclResult_t grow_ops(ncclComm_t comm)
+{
+    struct ccl_custom_op *grown;
+    int nops = comm->nops == 0 ? 8 : comm->nops * 2;
+    TRY(CCL_NEW(&grown, (size_t)nops));
+    if (comm->nops > 0) memcpy(grown, comm->ops, (size_t)comm->nops * sizeof *grown);
+    ccl_free(comm->ops);
+    comm->ops = grown;
+    comm->nops = nops;
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_redop_create(ncclRedOp_t *op, const void *scalar, ncclDataType_t type,
+                              ncclScalarResidence_t residence, ncclComm_t comm)
+{
+    int index = 0;
+    while (index < comm->nops && comm->ops[index].used) index++;
+    if (index == comm->nops) TRY(grow_ops(comm));
+    struct ccl_custom_op *custom = &comm->ops[index];
+    *custom = (struct ccl_custom_op){.used = 1, .type = type};
+    if (residence == ncclScalarHostImmediate)
+        memcpy(&custom->scalar, scalar, ccl_type_bytes(type));
+    else
+        custom->scalar_at = scalar;
+    *op = (ncclRedOp_t)(CCL_REDOP_FIRST + index);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_redop_destroy(ncclRedOp_t op, ncclComm_t comm)
+{
+    struct ccl_custom_op *custom = find_op(comm, op);
+    if (custom == NULL)
+        return ccl_err(ncclInvalidArgument,
+                       "ncclRedOpDestroy: op %d is no custom operator of this communicator",
+                       (int)op);
+    custom->used = 0;
+    return ncclSuccess;
+}
+
+/* 1/n rounded to the type; integers have none. */
+static int inverse_of(int n, ncclDataType_t type, uint64_t *bits)
+{
+    double exact = 1.0 / n;
+    float single = (float)exact;
+    uint16_t half;
+    uint8_t byte;
+    *bits = 0;
+    switch (type) {
+    case ncclFloat64: memcpy(bits, &exact, sizeof exact); return 1;
+    case ncclFloat32: memcpy(bits, &single, sizeof single); return 1;
+    case ncclFloat16:
+        half = f16_store(single);
+        memcpy(bits, &half, sizeof half);
+        return 1;
+    case ncclBfloat16:
+        half = bf16_store(single);
+        memcpy(bits, &half, sizeof half);
+        return 1;
+    case ncclFloat8e4m3:
+        byte = e4m3_store(single);
+        memcpy(bits, &byte, sizeof byte);
+        return 1;
+    case ncclFloat8e5m2:
+        byte = e5m2_store(single);
+        memcpy(bits, &byte, sizeof byte);
+        return 1;
+    default: return 0;
+    }
+}
+
+void ccl_redop_resolve(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type,
+                       struct ccl_factors *factors)
+{
+    static const uint8_t kinds[CCL_REDOP_FIRST] = {
+        [ncclSum] = CCL_SUM, [ncclProd] = CCL_PROD, [ncclMax] = CCL_MAX,
+        [ncclMin] = CCL_MIN, [ncclAvg] = CCL_SUM,
+    };
+    *factors = (struct ccl_factors){.kind = CCL_SUM};
+    const struct ccl_custom_op *custom = find_op(comm, op);
+    if (custom != NULL) {
+        factors->flags = CCL_WORK_SCALE;
+        factors->scalar_at = custom->scalar_at;
+        factors->scalar = custom->scalar;
+        return;
+    }
+    factors->kind = kinds[op];
+    if (op != ncclAvg) return;
+    factors->flags =
+        inverse_of(comm->nranks, type, &factors->scalar) ? CCL_WORK_SCALE : CCL_WORK_DIVIDE;
+}
+
+void ccl_redop_free(ncclComm_t comm)
+{
+    ccl_free(comm->ops);
+    comm->ops = NULL;
+    comm->nops = 0;
+}

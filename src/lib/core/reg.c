@@ -1,0 +1,63 @@
+/* reg.c: reference-counted records of registered ranges, and ncclMemAlloc. */
+#include "core/reg.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+
+ncclResult_t ccl_mem_alloc(void **memory, size_t bytes)
+{
+    return ccl_device()->base.alloc(memory, bytes);
+}
+
+ncclResult_t ccl_mem_free(void *memory)
+{
+    return ccl_device()->base.free(memory);
+}
+
+ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **handle)
+{
+    ncclResult_t rc = ncclSuccess;
+    char *base = buffer;
+    pthread_mutex_lock(&comm->reg_lock);
+    struct ccl_reg *reg = comm->regs;
+    while (reg != NULL && (base < reg->base || base + bytes > reg->base + reg->bytes))
+        reg = reg->next;
+    if (reg == NULL) {
+        rc = CCL_NEW(&reg, 1);
+        if (rc == ncclSuccess) {
+            *reg = (struct ccl_reg){comm->regs, base, bytes, 0};
+            comm->regs = reg;
+        }
+    }
+    if (rc == ncclSuccess) reg->refs++;
+    *handle = reg;
+    pthread_mutex_unlock(&comm->reg_lock);
+    return rc;
+}
+
+ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle)
+{
+    pthread_mutex_lock(&comm->reg_lock);
+    struct ccl_reg **link = &comm->regs;
+    while (*link != NULL && *link != handle) link = &(*link)->next;
+    struct ccl_reg *reg = *link;
+    if (reg != NULL && --reg->refs == 0) {
+        *link = reg->next;
+        ccl_free(reg);
+    }
+    pthread_mutex_unlock(&comm->reg_lock);
+    if (reg == NULL)
+        return ccl_err(ncclInvalidUsage,
+                       "ncclCommDeregister: handle %p is not registered with rank %d", handle,
+                       comm->rank);
+    return ncclSuccess;
+}
+
+void ccl_reg_free(ncclComm_t comm)
+{
+    while (comm->regs != NULL) {
+        struct ccl_reg *reg = comm->regs;
+        comm->regs = reg->next;
+        ccl_free(reg);
+    }
+}

@@ -1,0 +1,39 @@
+/* fold.h: moving and reducing data of one step on the host: many sources, many targets.
+ *
+ * Called by the interpreter only. Sources are folded in order; each operation rounds to the type.
+ */
+#ifndef CCL_KERNEL_FOLD_H
+#define CCL_KERNEL_FOLD_H
+
+#include "kernel/work.h"
+
+/* A factor in the operation's data type, low bytes first. */
+struct ccl_scale {
+    uint64_t bits;
+};
+
+struct ccl_source {
+    const void *data;
+    struct ccl_scale scale;
+    int scaled;
+};
+
+enum { CCL_FOLD_MAX = 2 * CCL_MAX_LOCAL, CCL_TILE = 1024 };
+
+struct ccl_fold {
+    uint32_t nsources, ntargets;
+    struct ccl_source sources[CCL_FOLD_MAX];
+    void *targets[CCL_FOLD_MAX];
+    int type;         /* ncclDataType_t */
+    int op;           /* enum ccl_redop_kind */
+    uint32_t divisor; /* of the result; 0 or 1: none */
+};
+
+/* Folds n_elems elements. Targets may equal sources exactly (in place); other overlap is the
+ * caller's error. */
+void ccl_fold_run(const struct ccl_fold *fold, size_t n_elems);
+
+/* Bytes of one element of a type, 0 for a value that is none. */
+size_t ccl_fold_type_bytes(int type);
+
+#endif

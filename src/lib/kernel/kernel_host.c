@@ -1,0 +1,39 @@
+/* kernel_host.c: the kernels compiled for host devices. A lane is a channel. */
+#include "kernel/kernel.h"
+
+#include "kernel/run_pairs.h"
+#include "kernel/run_sched.h"
+
+static_assert(sizeof(struct sched_at) <= sizeof(struct ccl_cursor), "a channel's place fits");
+
+enum ccl_run ccl_kernel_sched(void *args, uint32_t lane, struct ccl_cursor *cursor)
+{
+    const struct ccl_work *work = args;
+    struct sched_at at;
+    memcpy(&at, cursor, sizeof at);
+    int done = run_channel(work, lane, &at);
+    memcpy(cursor, &at, sizeof at);
+    return done ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
+}
+
+enum ccl_run ccl_kernel_pairs(void *args, uint32_t lane, struct ccl_cursor *cursor)
+{
+    (void)lane;
+    (void)cursor;
+    return run_pairs(args) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
+}
+
+enum ccl_run ccl_kernel_gate(void *args, uint32_t lane, struct ccl_cursor *cursor)
+{
+    (void)lane;
+    const struct ccl_gate_args *work = args;
+    if (cursor->word[0] == 0) {
+        cursor->word[0] = 1;
+        /* Release publishes the stream's earlier work to the kernel that polls `reached`. */
+        store_release32(&work->gate->reached, 1);
+        ccl_bell_ring(work->bell);
+    }
+    /* Acquire pairs with open_gate: the operation's results are visible to this stream. */
+    if (load_acquire32(&work->gate->left) == 0) return CCL_RUN_DONE;
+    return load_acquire32(work->abort_word) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
+}

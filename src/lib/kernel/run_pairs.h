@@ -1,0 +1,107 @@
+/* run_pairs.h: the interpreter of send/recv pairs.
+ *
+ * All pairs of a launch progress side by side; a pair that waits never holds up another, except
+ * that messages of one connection go in order (`after`). Same form as run_sched.h.
+ */
+#ifndef CCL_KERNEL_RUN_PAIRS_H
+#define CCL_KERNEL_RUN_PAIRS_H
+
+#include "kernel/fifo.h"
+#include "kernel/work.h"
+
+#include <string.h>
+
+/* The other end's stream goes on when all its pairs are done. Release publishes the copy. */
+CCL_DEVICE void open_gate(struct ccl_gate *gate, struct ccl_bell *bell)
+{
+    if (__atomic_sub_fetch(&gate->left, 1, __ATOMIC_RELEASE) == 0) ccl_bell_ring(bell);
+}
+
+/* Copies inside the process in bounded bites, so that an abort is seen in between. */
+enum { PAIR_BITE_BYTES = 1 << 20 };
+
+CCL_DEVICE int run_copy(struct ccl_pair *pair)
+{
+    uint64_t left = pair->bytes - pair->moved;
+    uint64_t bite = left < PAIR_BITE_BYTES ? left : PAIR_BITE_BYTES;
+    if (bite > 0 && pair->src != pair->dst)
+        memcpy(pair->dst + pair->moved, pair->src + pair->moved, bite);
+    pair->moved += bite;
+    return 1;
+}
+
+/* An empty message still takes one slot. The first slot tells the length of the whole. */
+CCL_DEVICE int run_send(struct ccl_pair *pair)
+{
+    if (!fifo_has_credit(pair->conn)) return 0;
+    uint64_t left = pair->bytes - pair->moved;
+    uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
+    if (bite > 0) memcpy(fifo_slot(pair->conn), pair->src + pair->moved, bite);
+    *fifo_meta(pair->conn) = pair->bytes;
+    fifo_post(pair->conn);
+    pair->moved += bite;
+    return 1;
+}
+
+CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
+{
+    if (!fifo_has_data(pair->conn)) return 0;
+    if (*fifo_meta(pair->conn) != pair->bytes) {
+        set_error(error, CCL_ERROR_MISMATCH);
+        return 0;
+    }
+    uint64_t left = pair->bytes - pair->moved;
+    uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
+    if (bite > 0) memcpy(pair->dst + pair->moved, fifo_slot(pair->conn), bite);
+    fifo_release(pair->conn);
+    pair->moved += bite;
+    return 1;
+}
+
+/* 1 when the pair moved on. */
+CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
+{
+    if (pair->state == CCL_PAIR_DONE) return 0;
+    if (pair->after >= 0 && work->pairs[pair->after].state != CCL_PAIR_DONE) return 0;
+    if (pair->state == CCL_PAIR_START) {
+        /* Acquire pairs with the gate kernel's release: the other stream's work is visible. */
+        if (pair->gate != NULL && !load_acquire32(&pair->gate->reached)) {
+            set_note(work->note, CCL_WAIT_GATE, 0);
+            return 0;
+        }
+        pair->state = CCL_PAIR_MOVING;
+    }
+    int moved = 0;
+    switch (pair->role) {
+    case CCL_PAIR_COPY: moved = run_copy(pair); break;
+    case CCL_PAIR_SEND: moved = run_send(pair); break;
+    default: moved = run_recv(pair, work->error);
+    }
+    if (!moved) {
+        uint32_t kind = pair->role == CCL_PAIR_SEND ? CCL_WAIT_CREDIT : CCL_WAIT_DATA;
+        set_note(work->note, kind, pair->conn->peer);
+        return 0;
+    }
+    if (pair->moved < pair->bytes) return 1;
+    pair->state = CCL_PAIR_DONE;
+    if (pair->gate != NULL) open_gate(pair->gate, work->bell);
+    return 1;
+}
+
+/* Returns 1 when all pairs are done or the communicator was aborted, 0 when it has to wait. */
+CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
+{
+    for (;;) {
+        if (load_acquire32(work->abort_word)) return 1;
+        if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
+        uint32_t moved = 0, done = 0;
+        for (uint32_t i = 0; i < work->npairs; i++) {
+            moved += (uint32_t)run_pair(work, &work->pairs[i]);
+            done += work->pairs[i].state == CCL_PAIR_DONE;
+        }
+        if (done == work->npairs) return 1;
+        if (moved == 0) return 0;
+    }
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* work.h: the ABI between the host side and the kernels.
+ *
+ * A schedule (steps and links) says what one executor does for one operation; a work binds it to
+ * buffers, counts and connections. Everything here is plain data in the common subset of C11 and
+ * CUDA C++; sizes are asserted because both compilers must agree. core/launch.c fills works, the
+ * interpreter (run_sched.h, run_pairs.h) reads them.
+ */
+#ifndef CCL_KERNEL_WORK_H
+#define CCL_KERNEL_WORK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef __cplusplus
+#include <assert.h>
+#endif
+
+/* ---- schedules ---- */
+
+/* Where a range lives. IN and OUT are indexed by slot: the ranks of the communicator sorted by
+ * executor, so that the ranks of one executor are neighbours. CONN is indexed by link. */
+enum ccl_space { CCL_NONE, CCL_IN, CCL_OUT, CCL_CONN };
+
+/* FOLD: all inputs are reduced in order, in[0] then in[1], and the result goes to every output
+ * (one input: a copy). MAP: input j is copied to output j. MEET: all executors wait for each other.
+ */
+enum ccl_kind { CCL_FOLD, CCL_MAP, CCL_MEET };
+
+enum {
+    CCL_STEP_POST = 1,    /* FOLD: the result is final; integer averages divide here */
+    CCL_STEP_PUBLISH = 2, /* MEET: publishes this executor's buffers before meeting */
+};
+
+/* Element j of a range is slot (or link) first + j * hop, at block block + j * block_hop of that
+ * buffer. Blocks are rank blocks; links have none. */
+struct ccl_range {
+    uint8_t space, spare;
+    uint16_t first, count;
+    int16_t hop, block, block_hop;
+};
+
+struct ccl_step {
+    uint8_t kind, flags;
+    uint16_t piece; /* which piece of the round */
+    struct ccl_range in[2], out[2];
+};
+
+/* One end of a connection that a schedule uses. */
+struct ccl_link {
+    uint16_t peer; /* executor at the other end; the own one for a loopback */
+    uint16_t is_send;
+};
+
+/* ---- connections ---- */
+
+enum { CCL_FIFO_MAX_DEPTH = 64 };
+
+/* A FIFO of slots in memory that both ends map; the ring follows at CCL_FIFO_RING_AT. */
+struct ccl_fifo {
+    uint64_t ready; /* slots filled so far; written by the sender */
+    uint64_t spare0[7];
+    uint64_t credit; /* slots drained so far; written by the receiver */
+    uint64_t spare1[7];
+    uint64_t meta[CCL_FIFO_MAX_DEPTH]; /* per slot: what the sender says about the message */
+};
+enum { CCL_FIFO_RING_AT = 1024 };
+
+struct ccl_bell;
+
+/* One end of a FIFO; private to the executor (or rank) that owns it. */
+struct ccl_conn {
+    struct ccl_fifo *fifo;
+    char *ring;
+    uint64_t seq; /* slots filled (sender) or drained (receiver) so far by this end */
+    uint32_t slot_bytes;
+    uint16_t depth;
+    uint16_t peer;         /* executor, or rank for send/recv connections */
+    struct ccl_bell *bell; /* of the process at the other end */
+};
+
+/* ---- joins ---- */
+
+/* A member's stream meets the executor's kernel here when no event can join them: the stream's
+ * gate kernel raises `reached` and stays until `open`. */
+struct ccl_gate {
+    uint32_t reached; /* release by the gate kernel: the stream's earlier work is visible */
+    uint32_t left;    /* works that the gate still waits for; the last one opens it (release) */
+};
+
+/* ---- collectives ---- */
+
+/* What a rank brings to an operation. */
+struct ccl_slot {
+    const void *in;
+    void *out;
+    const void *scalar_at; /* scale factor read when the kernel runs; NULL: `scalar` */
+    uint64_t scalar;       /* bits of the factor in the operation's type, low bytes first */
+};
+
+/* What a meeting needs, per channel; the flags are shared by the executors that meet. */
+struct ccl_meet {
+    uint64_t *flags;        /* [nexecs * CCL_MEET_STRIDE]: epochs reached, one line each */
+    struct ccl_slot *table; /* [nslots] published buffers */
+    uint64_t *signs;        /* [nexecs] published signature of the operation */
+    uint64_t epoch;         /* of this executor */
+    struct ccl_bell *bell;  /* of the process: everyone who meets lives in it */
+};
+enum { CCL_MEET_STRIDE = 8 };
+
+/* What a kernel puts in the error word: ncclInvalidUsage. */
+enum { CCL_ERROR_MISMATCH = 5 };
+
+/* Whom a kernel waits for; read by chorus_comm_status. kind << 32 | peer. */
+enum ccl_wait_kind { CCL_WAIT_NONE, CCL_WAIT_GATE, CCL_WAIT_MEET, CCL_WAIT_DATA, CCL_WAIT_CREDIT };
+
+enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
+
+enum {
+    CCL_WORK_SCALE = 1,  /* sources in space IN are multiplied by their slot's scalar */
+    CCL_WORK_DIVIDE = 2, /* steps with CCL_STEP_POST divide by `divisor` */
+};
+
+enum { CCL_MAX_LOCAL = 96 };
+
+struct ccl_work {
+    const struct ccl_step *steps;
+    struct ccl_conn *const *conns; /* [nchannels][nlinks] */
+    struct ccl_meet *meets;        /* [nchannels], NULL when nothing meets */
+    struct ccl_gate *gates;        /* [ngates] members to wait for before the first step */
+    const uint32_t *abort_word;
+    uint64_t *note;       /* what it waits for, for chorus_comm_status */
+    uint32_t *error;      /* set to an ncclResult_t when members disagree */
+    void *owner;          /* of core: found again when the kernel retires */
+    uint64_t count_elems; /* of a block */
+    uint64_t chan_elems;  /* of a block, per channel */
+    uint64_t piece_elems;
+    uint64_t signature; /* equal on all executors that run the same operation */
+    uint32_t nrounds, divisor;
+    uint16_t nsteps, npieces, nlinks, nchannels;
+    uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
+    uint8_t type, redop, flags, spare;
+    struct ccl_slot local[CCL_MAX_LOCAL];
+};
+
+/* ---- send and receive ---- */
+
+enum { CCL_PAIR_START, CCL_PAIR_MOVING, CCL_PAIR_DONE };
+
+/* COPY: both buffers are known, inside the process. SEND, RECV: one end of a connection. */
+enum { CCL_PAIR_COPY, CCL_PAIR_SEND, CCL_PAIR_RECV };
+
+/* One message. */
+struct ccl_pair {
+    const char *src;
+    char *dst;
+    uint64_t bytes, moved;
+    struct ccl_conn *conn;
+    struct ccl_gate *gate; /* of the other end's stream; NULL when the streams are joined */
+    int32_t after;         /* pair that must be done first (same connection), -1 none */
+    uint16_t role, state;
+};
+
+struct ccl_pairs {
+    struct ccl_pair *pairs;
+    uint32_t npairs, spare;
+    const uint32_t *abort_word;
+    uint64_t *note;
+    uint32_t *error;
+    struct ccl_bell *bell; /* of this process */
+    void *owner;
+};
+
+#ifndef __cplusplus
+static_assert(sizeof(struct ccl_range) == 12, "ABI of ranges");
+static_assert(sizeof(struct ccl_step) == 52, "ABI of steps");
+static_assert(sizeof(struct ccl_fifo) <= CCL_FIFO_RING_AT, "the ring follows the flags");
+static_assert(sizeof(struct ccl_slot) == 32, "ABI of slots");
+static_assert(sizeof(struct ccl_work) <= 4000, "a work fits the launch arguments");
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+/* topo.h: who is near whom: ranks grouped into processes and executors.
+ *
+ * Built once per communicator by core/comm_init.c from what all ranks told at the bootstrap;
+ * the same on every rank. Immutable afterwards.
+ */
+#ifndef CCL_TOPO_TOPO_H
+#define CCL_TOPO_TOPO_H
+
+#include "nccl.h"
+
+#include <stdint.h>
+
+/* What a rank tells the others. Plain data, all-gathered as bytes. */
+struct ccl_peer {
+    char host[64];       /* name for texts */
+    uint64_t host_id;    /* equal exactly for processes that can share memory */
+    int64_t pid;         /* with start_time: the process */
+    uint64_t start_time; /* of the process, clock ticks since boot */
+    int32_t device;
+    char identity[64]; /* of the device; equal texts form an executor */
+};
+
+struct ccl_topo {
+    uint16_t nranks, nexecs, nprocs;
+    struct ccl_peer *peers; /* [nranks] by rank */
+    uint16_t *rank_of;      /* [nranks] by slot: ranks sorted by executor, then rank */
+    uint16_t *slot_of;      /* [nranks] by rank */
+    uint16_t *first_slot;   /* [nexecs + 1] */
+    uint16_t *exec_of;      /* [nranks] by rank */
+    uint16_t *proc_of_exec; /* [nexecs] */
+    int *first_rank;        /* [nprocs] lowest rank of each process */
+};
+
+/* Fills `peer` for this process and device (identity comes from the device). */
+ncclResult_t ccl_topo_describe(struct ccl_peer *peer);
+
+/* Executors and processes are numbered by their lowest rank. */
+ncclResult_t ccl_topo_build(const struct ccl_peer *peers, int nranks, struct ccl_topo **out);
+void ccl_topo_free(struct ccl_topo *topo);
+
+/* Writes "3,7,9" of those ranks whose `in` is set; "none" when no one is. */
+void ccl_topo_list(const uint8_t *in, int nranks, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,115 @@
+/* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
+ * in which its executors and ranks RECEIVE; the others map it. Everyone computes the same layout,
+ * so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled page by page.
+ */
+#include "transport/transport.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/shm.h"
+
+struct ccl_transport {
+    struct ccl_places places;
+    struct ccl_shm *segments; /* [nprocs]; the own one is created, the others are mapped */
+};
+
+static int reach(int same_process, int same_host)
+{
+    return !same_process && same_host;
+}
+
+static uint16_t proc_of_rank(const struct ccl_places *places, uint16_t rank)
+{
+    return places->proc_of_exec[places->exec_of[rank]];
+}
+
+/* FIFOs of a segment: first those of the process's executors, [receiver][sender][channel], then
+ * those of its ranks, [receiver][sender]. Receivers count within the process. */
+static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
+{
+    size_t execs = 0;
+    for (uint16_t e = 0; e < places->nexecs; e++) execs += places->proc_of_exec[e] == proc;
+    return execs * places->nexecs * places->nchannels;
+}
+
+static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
+{
+    size_t ranks = 0;
+    for (uint16_t r = 0; r < places->nranks; r++) ranks += proc_of_rank(places, r) == proc;
+    return ranks * places->nranks;
+}
+
+static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
+{
+    return (fifos_of_execs(places, proc) + fifos_of_ranks(places, proc)) * places->fifo_bytes;
+}
+
+static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
+                         uint16_t proc)
+{
+    size_t place = 0;
+    if (id->of_ranks) {
+        for (uint16_t r = 0; r < id->receiver; r++) place += proc_of_rank(places, r) == proc;
+        return fifos_of_execs(places, proc) + place * places->nranks + id->sender;
+    }
+    for (uint16_t e = 0; e < id->receiver; e++) place += places->proc_of_exec[e] == proc;
+    return (place * places->nexecs + id->sender) * places->nchannels + id->channel;
+}
+
+static void close_shm(struct ccl_transport *transport)
+{
+    if (transport == NULL) return;
+    for (uint16_t p = 0; transport->segments != NULL && p < transport->places.nprocs; p++)
+        ccl_shm_close(&transport->segments[p]);
+    ccl_free(transport->segments);
+    ccl_free(transport);
+}
+
+static ncclResult_t open_shm(const struct ccl_places *places, struct ccl_transport **out)
+{
+    ncclResult_t rc;
+    struct ccl_transport *transport;
+    TRY(CCL_NEW(&transport, 1));
+    transport->places = *places;
+    TRY_GOTO(rc, CCL_NEW(&transport->segments, places->nprocs), fail);
+    for (uint16_t p = 0; p < places->nprocs; p++) transport->segments[p] = CCL_SHM_NONE;
+    size_t bytes = segment_bytes(places, places->self);
+    TRY_GOTO(rc, ccl_shm_create(bytes, &transport->segments[places->self]), fail);
+    *out = transport;
+    return ncclSuccess;
+fail:
+    close_shm(transport);
+    return rc;
+}
+
+static int share(struct ccl_transport *transport)
+{
+    return transport->segments[transport->places.self].fd;
+}
+
+static ncclResult_t attach(struct ccl_transport *transport, int proc, int fd)
+{
+    size_t bytes = segment_bytes(&transport->places, (uint16_t)proc);
+    return ccl_shm_map(fd, bytes, &transport->segments[proc]);
+}
+
+static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_id *id,
+                         void **memory)
+{
+    const struct ccl_places *places = &transport->places;
+    uint16_t proc =
+        id->of_ranks ? proc_of_rank(places, id->receiver) : places->proc_of_exec[id->receiver];
+    char *base = transport->segments[proc].base;
+    *memory = base + fifo_index(places, id, proc) * places->fifo_bytes;
+    return ncclSuccess;
+}
+
+const struct ccl_transport_ops ccl_transport_shm = {
+    .name = "shm",
+    .reach = reach,
+    .open = open_shm,
+    .share = share,
+    .attach = attach,
+    .fifo = fifo,
+    .close = close_shm,
+};

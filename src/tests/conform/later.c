@@ -1,0 +1,137 @@
+/* Functions of the interface that this library does not have yet: each returns ncclInvalidUsage,
+ * names itself in the last error and sets its out-pointers to NULL or zero. A row goes when its
+ * function comes.
+ */
+#include "conform/world.h"
+
+#include <string.h>
+
+static int one_byte;
+static void *pointer;
+static ncclComm_t comm;
+static ncclWindow_t window;
+static ncclUniqueId id;
+static uint64_t number;
+static int integer;
+static const char *text;
+static const char **table;
+static ncclParamHandle_t param;
+static ncclTeam_t team;
+static ncclMultimemHandle_t multimem;
+
+/* ROW(function, (arguments)) */
+#define ROWS(ROW)                                                                                  \
+    ROW(ncclCommRevoke, (NULL, 0))                                                                 \
+    ROW(ncclCommSplit, (NULL, 0, 0, &comm, NULL))                                                  \
+    ROW(ncclCommShrink, (NULL, NULL, 0, &comm, NULL, 0))                                           \
+    ROW(ncclCommGetUniqueId, (NULL, &id))                                                          \
+    ROW(ncclCommGrow, (NULL, 2, &id, -1, &comm, NULL))                                             \
+    ROW(ncclCommWindowRegister, (NULL, &one_byte, 1, &window, 0))                                  \
+    ROW(ncclCommWindowDeregister, (NULL, NULL))                                                    \
+    ROW(ncclWinGetUserPtr, (NULL, NULL, &pointer))                                                 \
+    ROW(ncclCommSuspend, (NULL, NCCL_SUSPEND_MEM))                                                 \
+    ROW(ncclCommResume, (NULL))                                                                    \
+    ROW(ncclCommMemStats, (NULL, ncclStatGpuMemTotal, &number))                                    \
+    ROW(ncclGroupSimulateEnd, (NULL))                                                              \
+    ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
+    ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
+    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))                                                     \
+    ROW(ncclParamBind, (&param, "NCCL_DEBUG"))                                                     \
+    ROW(ncclParamGetI8, (NULL, (int8_t *)&number))                                                 \
+    ROW(ncclParamGetI16, (NULL, (int16_t *)&number))                                               \
+    ROW(ncclParamGetI32, (NULL, (int32_t *)&number))                                               \
+    ROW(ncclParamGetI64, (NULL, (int64_t *)&number))                                               \
+    ROW(ncclParamGetU8, (NULL, (uint8_t *)&number))                                                \
+    ROW(ncclParamGetU16, (NULL, (uint16_t *)&number))                                              \
+    ROW(ncclParamGetU32, (NULL, (uint32_t *)&number))                                              \
+    ROW(ncclParamGetU64, (NULL, &number))                                                          \
+    ROW(ncclParamGetStr, (NULL, &text))                                                            \
+    ROW(ncclParamGet, (NULL, &one_byte, 1, &integer))                                              \
+    ROW(ncclParamGetParameter, ("NCCL_DEBUG", &text, &integer))                                    \
+    ROW(ncclParamGetAllParameterKeys, (&table, &integer))                                          \
+    ROW(ncclCommQueryProperties, (NULL, NULL))                                                     \
+    ROW(ncclDevCommCreate, (NULL, NULL, NULL))                                                     \
+    ROW(ncclDevCommDestroy, (NULL, NULL))                                                          \
+    ROW(ncclGetLsaDevicePointer, (NULL, 0, 0, &pointer))                                           \
+    ROW(ncclGetPeerDevicePointer, (NULL, 0, 0, &pointer))                                          \
+    ROW(ncclGetLsaMultimemDevicePointer, (NULL, 0, &pointer))                                      \
+    ROW(ncclGetMultimemDevicePointer, (NULL, 0, multimem, &pointer))                               \
+    ROW(ncclLsaBarrierCreateRequirement, (team, 1, NULL, NULL))                                    \
+    ROW(ncclLLA2ACreateRequirement, (1, 1, NULL, NULL))                                            \
+    ROW(ncclGinBarrierCreateRequirement, (NULL, team, 1, NULL, NULL))                              \
+    ROW(ncclGinOutboxCreateRequirement, (1, 7, NULL, NULL))                                        \
+    ROW(ncclGinInboxA2ACreateRequirement, (team, 1, 7, NULL, NULL))
+
+static void dirty_outputs(void)
+{
+    comm = (ncclComm_t)(void *)&one_byte;
+    window = (ncclWindow_t)(void *)&one_byte;
+    param = (ncclParamHandle_t)(void *)&one_byte;
+    pointer = &one_byte;
+    number = 0;
+    text = "left";
+    table = &text;
+}
+
+/* Of the outputs, those that the call was given are clean; the others still are as they were. */
+static void check_outputs(void)
+{
+    CHECK(comm == NULL || comm == (ncclComm_t)(void *)&one_byte);
+    CHECK(text == NULL || strcmp(text, "left") == 0);
+    CHECK_EQ(number, 0);
+    CHECK_EQ(one_byte, 0);
+}
+
+#define FUNCTION(function, arguments)                                                              \
+    static void function##_refuses(void)                                                           \
+    {                                                                                              \
+        dirty_outputs();                                                                           \
+        expect_error(function arguments, ncclInvalidUsage, #function, "not supported");            \
+        check_outputs();                                                                           \
+        CHECK_EQ(ncclGroupStart(), ncclSuccess);                                                   \
+        CHECK_EQ(function arguments, ncclInvalidUsage);                                            \
+        CHECK_EQ(ncclGroupEnd(), ncclInvalidUsage);                                                \
+    }
+ROWS(FUNCTION)
+
+static void out_pointers_are_null(void)
+{
+    dirty_outputs();
+    CHECK_EQ(ncclCommSplit(NULL, 0, 0, &comm, NULL), ncclInvalidUsage);
+    CHECK_EQ(comm, NULL);
+    CHECK_EQ(ncclCommWindowRegister(NULL, &one_byte, 1, &window, 0), ncclInvalidUsage);
+    CHECK_EQ(window, NULL);
+    CHECK_EQ(ncclParamBind(&param, "NCCL_DEBUG"), ncclInvalidUsage);
+    CHECK_EQ(param, NULL);
+    CHECK_EQ(ncclGetLsaDevicePointer(NULL, 0, 0, &pointer), ncclInvalidUsage);
+    CHECK_EQ(pointer, NULL);
+    CHECK_EQ(ncclParamGetStr(NULL, &text), ncclInvalidUsage);
+    CHECK_EQ(text, NULL);
+    CHECK_EQ(ncclParamGetAllParameterKeys(&table, &integer), ncclInvalidUsage);
+    CHECK_EQ(table, NULL);
+}
+
+static void values_report_errors(void)
+{
+    CHECK_EQ(ncclTeamWorld(NULL).nRanks, 0);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamWorld: ");
+    CHECK_EQ(ncclTeamLsa(NULL).rank, -1);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamLsa: ");
+    CHECK_EQ(ncclTeamRail(NULL).nRanks, 0);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRail: ");
+    CHECK_EQ(ncclTeamRankToWorld(NULL, team, 0), -1);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRankToWorld: ");
+    CHECK_EQ(ncclTeamRankToLsa(NULL, team, 0), -1);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRankToLsa: ");
+    CHECK_EQ(ncclLLA2ACalcSlots(1, 1), -1);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclLLA2ACalcSlots: ");
+    ncclParamDumpAll();
+    CHECK_HAS(ncclGetLastError(NULL), "ncclParamDumpAll: ");
+}
+
+#define CASE(function, arguments) {"later: " #function, function##_refuses, 0},
+static const struct test_case cases[] = {
+    ROWS(CASE){"later: out-pointers are NULL", out_pointers_are_null, 0},
+    {"later: values report errors", values_report_errors, 0},
+};
+const struct case_list later_cases = {cases, TEST_COUNT(cases)};

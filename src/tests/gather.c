@@ -1,0 +1,40 @@
+/* gather_perf: the root gets all send buffers, in rank order.
+ *
+ * Rows: count is the elements that each rank sends, the size column the bytes that the root
+ * receives: n parts, each aligned down to 16 bytes unless --exact. The root's link carries all
+ * parts but its own. In place: send is the rank's own part of recv, which only the root's call
+ * relies on.
+ */
+#include "harness/coll.h"
+#include "harness/pattern.h"
+
+static void counts(const struct perf_size *size, struct perf_counts *counts)
+{
+    size_t part = perf_part_elems(size);
+    size_t whole = part * (size_t)size->nranks;
+    *counts = (struct perf_counts){
+        .send = part, .recv = whole, .count = part, .in_place_send_offset = part};
+}
+
+static ncclResult_t run(const struct perf_call *call)
+{
+    return ncclGather(call->send, call->recv, call->count, call->type, call->root, call->comm,
+                      call->stream);
+}
+
+static const struct perf_coll coll = {
+    .name = "gather",
+    .title = "Gather",
+    .flags = PERF_HAS_ROOT | PERF_IN_PLACE,
+    .counts = counts,
+    .size_bytes = perf_larger_bytes,
+    .bus_factor = perf_factor_all_but_own,
+    .bus_formula = "(n-1)/n",
+    .run = run,
+    .pattern = &perf_pattern_gather,
+};
+
+int main(int argc, char **argv)
+{
+    return perf_main(&coll, argc, argv);
+}

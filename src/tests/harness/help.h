@@ -1,0 +1,23 @@
+/* What a driver tells about itself: --help, --man, --completion, --version. Called by the option
+ * parser; everything goes to stdout.
+ */
+#ifndef PERF_HELP_H
+#define PERF_HELP_H
+
+#include "harness/coll.h"
+#include "harness/options.h"
+
+/* Prints one of them. A failed write ends the process with code 3. */
+void perf_show(enum perf_show what, const struct perf_coll *coll);
+
+/* The file of the loaded libnccl, "unknown" when the loader cannot tell. */
+const char *perf_library_path(void);
+
+/* The git hash of the loaded library; "unknown" when it is somebody else's. */
+const char *perf_library_hash(void);
+
+/* 1 when the MPI plugin lies beside the program or in ../lib; its path, or where it should be,
+ * in `path`. */
+int perf_mpi_plugin_path(char *path, int path_bytes);
+
+#endif

@@ -1,0 +1,154 @@
+/* The life of a driver: options, signals, world, communicators, run, footer, exit code. Every
+ * step ends the process by itself when it fails (harness/ending.h).
+ */
+#include "harness/coll.h"
+#include "harness/devices.h"
+#include "harness/ending.h"
+#include "harness/run.h"
+#include "harness/signals.h"
+#include "harness/watchdog.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* NCCL_TESTS_MIN_BW in GB/s, 0: none. */
+static double read_min_busbw(void)
+{
+    const char *text = getenv("NCCL_TESTS_MIN_BW");
+    if (text == NULL || text[0] == '\0') return 0;
+    char *end;
+    errno = 0;
+    double wanted = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !(wanted >= 0) || wanted > 1e9)
+        perf_usage("NCCL_TESTS_MIN_BW: '%s' is no bandwidth in GB/s", text);
+    return wanted;
+}
+
+/* A usage error that all processes find: rank 0's says it, all leave in order. */
+static void leave_usage(struct perf_world *world, const char *text)
+{
+    if (world->proc == 0) fprintf(stderr, "%s: %s (try --help)\n", perf_program(), text);
+    perf_watch_stop();
+    perf_world_close(world, PERF_EXIT_USAGE);
+    exit(PERF_EXIT_USAGE);
+}
+
+static void check_world(struct perf_world *world)
+{
+    char text[PERF_OOB_TEXT];
+    int sizes[2] = {world->smallest_group, world->largest_group};
+    for (int i = 0; i < 2; i++)
+        if (perf_options_check_world(world->options, world->coll, sizes[i], text, sizeof text))
+            leave_usage(world, text);
+}
+
+/* The driver's own set-up reads variables and may complain: only one process does so aloud. */
+static void prepare_driver(struct perf_world *world)
+{
+    const struct perf_coll *coll = world->coll;
+    if (coll->prepare == NULL) return;
+    int code = 0;
+    if (world->proc == 0) code = coll->prepare(world->options, world->largest_group);
+    int *all = calloc((size_t)world->nprocs, sizeof *all);
+    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    perf_world_allgather(world, &code, all, sizeof code);
+    code = all[0];
+    free(all);
+    if (code == 0 && world->proc != 0) code = coll->prepare(world->options, world->largest_group);
+    if (code == 0) return;
+    perf_watch_stop();
+    perf_world_close(world, code);
+    exit(code);
+}
+
+/* The report could not be written: nothing more is written, EPIPE is no news. */
+static void report_failed(int code)
+{
+    perf_ending_reports_off();
+    perf_end(code, code == PERF_EXIT_SIGNAL + SIGPIPE ? "" : "the report cannot be written");
+}
+
+static void write_header(const struct perf_world *world)
+{
+    struct perf_header header = {.options = world->options,
+                                 .coll = world->coll,
+                                 .nranks = world->nranks,
+                                 .nprocs = world->nprocs,
+                                 .ranks_per_device = world->ranks_per_device,
+                                 .ndevices = world->ndevices,
+                                 .ranks = world->info,
+                                 .init_call = world->init_call,
+                                 .init_mode = world->ops->name,
+                                 .device_kind = perf_devices()->kind};
+    ncclGetVersion(&header.nccl_version);
+    if (world->proc != 0) return;
+    perf_report_lock();
+    perf_report_header(&header);
+    perf_report_unlock();
+}
+
+static void write_footer(const struct perf_world *world, int code)
+{
+    struct perf_footer *footer = perf_ending_footer();
+    perf_report_lock();
+    footer->status = perf_verdict_status(code);
+    if (world->proc == 0) {
+        perf_ending_reports_off();
+        perf_report_footer(footer);
+    }
+    perf_report_unlock();
+}
+
+static int run_world(struct perf_world *world)
+{
+    perf_world_open(world);
+    perf_watch_start(world);
+    check_world(world);
+    prepare_driver(world);
+    if (world->proc == 0 && !world->options->preflight) {
+        perf_report_on_failure(report_failed);
+        perf_report_open(world->options, world->coll);
+        perf_ending_reports_on();
+    }
+    perf_world_init(world);
+    int code;
+    if (world->options->preflight) {
+        code = perf_preflight(world);
+    } else {
+        write_header(world);
+        code = perf_run(world);
+    }
+    perf_world_fini(world);
+    if (!world->options->preflight) write_footer(world, code);
+    perf_world_barrier(world);
+    perf_watch_stop();
+    perf_world_close(world, code);
+    return code;
+}
+
+int perf_main(const struct perf_coll *coll, int argc, char **argv)
+{
+    static struct perf_options options;
+    static struct perf_world world;
+    perf_options_parse(&options, coll, argc, argv);
+    perf_ending_footer()->min_busbw_wanted = read_min_busbw();
+    perf_devices_check();
+    if (options.show_devices) {
+        perf_devices_list();
+        return PERF_EXIT_OK;
+    }
+    if (perf_selftest() != 0) return PERF_EXIT_WRONG;
+    if (options.selftest_only) {
+        printf("selftest: injected faults were seen\n");
+        return PERF_EXIT_OK;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    perf_signals_block(0);
+    world.options = &options;
+    world.coll = coll;
+    int code = run_world(&world);
+    perf_verify_drop();
+    return code;
+}

@@ -1,0 +1,435 @@
+/* The sweep: every type, operator, root and size, out of place and in place, on all threads of
+ * all processes in step. Thread 0 of each process combines what the threads found; rank 0's
+ * process writes the rows.
+ */
+#include "harness/run.h"
+
+#include "harness/ending.h"
+#include "harness/sizes.h"
+#include "harness/types.h"
+#include "harness/watchdog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SEED = 1, MIN_PART_BYTES = 16 };
+
+void perf_thread_barrier(struct perf_thread *thread)
+{
+    struct perf_world *world = thread->sweep->world;
+    perf_watch_phase(thread->ranks, thread->n, "waiting for the others");
+    pthread_barrier_wait(&world->barrier);
+    if (world->link == NULL) return;
+    if (thread->index == 0) perf_world_barrier(world);
+    pthread_barrier_wait(&world->barrier);
+}
+
+/* ---- combining ---- */
+static void fold(struct perf_part *total, const struct perf_part *part)
+{
+    if (total->nthreads == 0) {
+        *total = *part;
+        return;
+    }
+    total->time_sum += part->time_sum;
+    total->nthreads += part->nthreads;
+    total->wrong += part->wrong;
+    if (part->time_min < total->time_min) total->time_min = part->time_min;
+    if (part->time_max > total->time_max) total->time_max = part->time_max;
+    if (part->cpu_us > total->cpu_us) total->cpu_us = part->cpu_us;
+    if (part->iter_min_us < total->iter_min_us) total->iter_min_us = part->iter_min_us;
+    if (part->iter_max_us > total->iter_max_us) total->iter_max_us = part->iter_max_us;
+    if (part->iter_p99_us > total->iter_p99_us) total->iter_p99_us = part->iter_p99_us;
+    if (part->iter_cv_percent > total->iter_cv_percent)
+        total->iter_cv_percent = part->iter_cv_percent;
+    if (part->bad_rank < 0) return;
+    if (total->bad_rank >= 0 && total->bad_rank < part->bad_rank) return;
+    total->bad_rank = part->bad_rank;
+    total->mismatch = part->mismatch;
+}
+
+/* Folds the parts of all threads into sweep->total; it stays until the next call. */
+static void combine(struct perf_thread *thread)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    perf_watch_phase(thread->ranks, thread->n, "waiting for the others");
+    pthread_barrier_wait(&world->barrier);
+    if (thread->index == 0) {
+        struct perf_part mine;
+        memset(&mine, 0, sizeof mine);
+        for (int t = 0; t < world->options->threads; t++) fold(&mine, &sweep->parts[t]);
+        struct perf_part *all = calloc((size_t)world->nprocs, sizeof *all);
+        if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+        perf_world_allgather(world, &mine, all, sizeof mine);
+        memset(&sweep->total, 0, sizeof sweep->total);
+        for (int p = 0; p < world->nprocs; p++) fold(&sweep->total, &all[p]);
+        free(all);
+    }
+    pthread_barrier_wait(&world->barrier);
+}
+
+static double chosen_time(const struct perf_options *options, const struct perf_part *total)
+{
+    switch (options->average) {
+    case 0: return total->time_first;
+    case 2: return total->time_min;
+    case 3: return total->time_max;
+    default: return total->time_sum / total->nthreads;
+    }
+}
+
+static void make_measure(struct perf_sweep *sweep, const struct perf_row *row,
+                         struct perf_measure *measure)
+{
+    const struct perf_world *world = sweep->world;
+    const struct perf_part *total = &sweep->total;
+    int nranks = world->ranks[0].group_size;
+    measure->run = 1;
+    measure->time_us = chosen_time(world->options, total);
+    measure->algbw = measure->time_us > 0 ? (double)row->size_bytes / measure->time_us / 1000 : 0;
+    measure->busbw = measure->algbw * world->coll->bus_factor(nranks);
+    measure->cputime_us = total->cpu_us;
+    measure->wrong = world->options->check > 0 ? (int64_t)total->wrong : -1;
+    measure->iter_min_us = total->iter_min_us;
+    measure->iter_max_us = total->iter_max_us;
+    measure->iter_p99_us = total->iter_p99_us;
+    measure->iter_cv_percent = total->iter_cv_percent;
+}
+
+/* ---- rows ---- */
+static void make_counts(const struct perf_world *world, const struct perf_case *row, int nranks,
+                        struct perf_counts *counts)
+{
+    struct perf_size size = {row->elems, row->type_bytes, nranks, world->options->exact};
+    world->coll->counts(&size, counts);
+    /* A row that asks for something gets something: the smallest that the collective has. */
+    if (counts->count > 0 || row->requested_bytes == 0) return;
+    size.elems = (size_t)nranks * (world->options->exact ? 1 : MIN_PART_BYTES / row->type_bytes);
+    world->coll->counts(&size, counts);
+}
+
+static void make_layouts(const struct perf_world *world, const struct perf_case *row,
+                         struct perf_rank *rank)
+{
+    struct perf_counts *counts = &rank->counts;
+    make_counts(world, row, rank->group_size, counts);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct perf_layout *layout = &rank->layouts[in_place];
+        size_t r = (size_t)rank->group_rank * row->type_bytes;
+        layout->send_bytes = counts->send * row->type_bytes;
+        layout->recv_bytes = counts->recv * row->type_bytes;
+        layout->send_offset = r * counts->in_place_send_offset;
+        layout->recv_offset = r * counts->in_place_recv_offset;
+        layout->shift_bytes = (size_t)world->options->unaligned * row->type_bytes;
+        layout->in_place = in_place;
+        perf_layout_slots(layout, &rank->buffers);
+    }
+}
+
+/* Bytes of both buffers that a row needs; the same on all processes. */
+static void row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
+                     size_t *recv)
+{
+    size_t shift_bytes = (size_t)world->options->unaligned * row->type_bytes;
+    int sizes[2] = {world->largest_group, world->smallest_group};
+    *send = *recv = 0;
+    for (int i = 0; i < 2; i++) {
+        struct perf_counts counts;
+        make_counts(world, row, sizes[i], &counts);
+        size_t s = perf_buffer_need(counts.send * row->type_bytes, shift_bytes);
+        size_t r = perf_buffer_need(counts.recv * row->type_bytes, shift_bytes);
+        if (s > *send) *send = s;
+        if (r > *recv) *recv = r;
+    }
+}
+
+static void start_case(struct perf_case *row, uint64_t size_bytes)
+{
+    row->type_bytes = perf_numbers[row->type].bytes;
+    row->requested_bytes = size_bytes;
+    row->elems = size_bytes / row->type_bytes;
+}
+
+static void describe_case(const struct perf_world *world, const struct perf_case *row)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s, %zu bytes, %s, op %s, root %d", world->coll->title,
+             row->requested_bytes, perf_type_name(row->type), perf_op_name(row->op), row->root);
+    perf_watch_row(text);
+}
+
+static void add_to_average(struct perf_sweep *sweep, const struct perf_measure *measure)
+{
+    struct perf_footer *footer = perf_ending_footer();
+    if (!measure->run) return;
+    sweep->busbw_sum += measure->busbw;
+    sweep->busbw_n++;
+    footer->avg_busbw = sweep->busbw_sum / sweep->busbw_n;
+    footer->avg_valid = perf_report_has_busbw(sweep->world->ranks[0].group_size);
+    if (measure->wrong <= 0) return;
+    footer->out_of_bounds += measure->wrong;
+    perf_ending_wrong();
+}
+
+/* Thread 0 of every process; only rank 0's writes. */
+static void report_row(struct perf_sweep *sweep, const struct perf_row *row, char notes[2][320])
+{
+    struct perf_world *world = sweep->world;
+    struct perf_footer *footer = perf_ending_footer();
+    perf_report_lock();
+    add_to_average(sweep, &row->out_of_place);
+    add_to_average(sweep, &row->in_place);
+    footer->nrows++;
+    footer->nskipped += row->skipped;
+    if (world->proc == 0) {
+        perf_report_row(row);
+        for (int i = 0; i < 2; i++)
+            if (notes[i][0] != '\0') perf_report_note(notes[i]);
+        if (world->coll->summarize != NULL && !row->skipped) {
+            struct perf_summary summary = {
+                .counts = &world->ranks[0].counts,
+                .type_bytes = perf_numbers[row->type].bytes,
+                .nranks = world->ranks[0].group_size,
+                .time_us = row->out_of_place.time_us,
+                .note = perf_report_note,
+            };
+            world->coll->summarize(&summary);
+        }
+    }
+    perf_report_unlock();
+}
+
+static void run_case(struct perf_thread *thread, const struct perf_case *row)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    size_t send, recv;
+    char notes[2][320] = {"", ""};
+    struct perf_row record = {.requested_bytes = row->requested_bytes,
+                              .type = row->type,
+                              .op = row->op,
+                              .root = row->root};
+    if (thread->index == 0) describe_case(world, row);
+    for (int i = 0; i < thread->n; i++) make_layouts(world, row, &thread->ranks[i]);
+    record.count = thread->ranks[0].counts.count;
+    record.size_bytes = world->coll->size_bytes(&thread->ranks[0].counts, row->type_bytes,
+                                                thread->ranks[0].group_size);
+    row_need(world, row, &send, &recv);
+    record.skipped = send > sweep->send_bytes || recv > sweep->recv_bytes;
+    int placements = (world->coll->flags & PERF_IN_PLACE) != 0 ? 2 : 1;
+    for (int in_place = 0; in_place < placements && !record.skipped; in_place++) {
+        perf_time_case(thread, row, in_place);
+        perf_check_case(thread, row, in_place);
+        combine(thread);
+        if (thread->index != 0) continue;
+        make_measure(sweep, &record, in_place ? &record.in_place : &record.out_of_place);
+        if (sweep->total.bad_rank < 0) continue;
+        size_t used = (size_t)snprintf(notes[in_place], sizeof notes[in_place],
+                                       "%s: ", in_place ? "in place" : "out of place");
+        perf_mismatch_text(row, &sweep->total, notes[in_place] + used,
+                           sizeof notes[in_place] - used);
+    }
+    if (thread->index == 0) report_row(sweep, &record, notes);
+}
+
+static void run_sizes(struct perf_thread *thread, struct perf_case *row)
+{
+    struct perf_sizes sizes;
+    uint64_t size_bytes;
+    perf_sizes_start(&sizes, thread->sweep->world->options, 0);
+    while (perf_sizes_next(&sizes, &size_bytes)) {
+        start_case(row, size_bytes);
+        run_case(thread, row);
+    }
+}
+
+/* [first, last] of a choice that may be "all" of n. */
+struct span {
+    int first, last;
+};
+
+static struct span choose(int applies, int choice, int n)
+{
+    if (!applies) return (struct span){-1, -1};
+    if (choice == PERF_ALL) return (struct span){0, n - 1};
+    return (struct span){choice, choice};
+}
+
+static void run_cycle(struct perf_thread *thread)
+{
+    const struct perf_world *world = thread->sweep->world;
+    const struct perf_options *o = world->options;
+    struct span types = choose(1, o->type, PERF_NTYPES);
+    struct span ops = choose((world->coll->flags & PERF_HAS_OP) != 0, o->op, PERF_NOPS);
+    struct span roots =
+        choose((world->coll->flags & PERF_HAS_ROOT) != 0, o->root, world->smallest_group);
+    struct perf_case row;
+    for (row.type = types.first; row.type <= types.last; row.type++)
+        for (row.op = ops.first; row.op <= ops.last; row.op++)
+            for (row.root = roots.first; row.root <= roots.last; row.root++)
+                run_sizes(thread, &row);
+}
+
+static void *run_thread(void *argument)
+{
+    struct perf_thread *thread = argument;
+    const struct perf_options *options = thread->sweep->world->options;
+    for (int cycle = 0; options->run_cycles == 0 || cycle < options->run_cycles; cycle++)
+        run_cycle(thread);
+    return NULL;
+}
+
+/* ---- memory ---- */
+/* What one rank may use: nine tenths of what is free now, shared by the ranks of a device, or of
+ * the host where the devices' memory is the host's. The least of all processes. */
+static size_t find_budget(const struct perf_world *world)
+{
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < world->nlocal; i++) {
+        struct chorus_device_info info;
+        perf_check(perf_devices()->info(world->ranks[i].device, &info), "device memory");
+        int sharing = perf_devices_host_visible() ? world->host_ranks : world->ranks_per_device;
+        size_t share = info.free_bytes / 10 * 9 / (size_t)sharing;
+        if (share < least) least = share;
+    }
+    return least;
+}
+
+/* Buffer sizes for the largest row that fits; returns the largest size that does not, 0: all
+ * do. */
+static uint64_t size_buffers(struct perf_sweep *sweep)
+{
+    const struct perf_world *world = sweep->world;
+    struct span types = choose(1, world->options->type, PERF_NTYPES);
+    struct perf_case row = {.op = -1, .root = -1};
+    uint64_t too_large = 0;
+    for (row.type = types.first; row.type <= types.last; row.type++) {
+        struct perf_sizes sizes;
+        uint64_t size_bytes;
+        perf_sizes_start(&sizes, world->options, 0);
+        while (perf_sizes_next(&sizes, &size_bytes)) {
+            size_t send, recv;
+            start_case(&row, size_bytes);
+            row_need(world, &row, &send, &recv);
+            if (send > sweep->budget_bytes || recv > sweep->budget_bytes - send) {
+                if (size_bytes > too_large) too_large = size_bytes;
+                continue;
+            }
+            if (send > sweep->send_bytes) sweep->send_bytes = send;
+            if (recv > sweep->recv_bytes) sweep->recv_bytes = recv;
+        }
+    }
+    return too_large;
+}
+
+static void make_buffers(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    size_t mine = find_budget(world);
+    size_t *all = calloc((size_t)world->nprocs, sizeof *all);
+    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    perf_world_allgather(world, &mine, all, sizeof mine);
+    sweep->budget_bytes = mine;
+    for (int p = 0; p < world->nprocs; p++)
+        if (all[p] < sweep->budget_bytes) sweep->budget_bytes = all[p];
+    free(all);
+    uint64_t too_large = size_buffers(sweep);
+    if (too_large > 0 && world->proc == 0)
+        fprintf(stderr,
+                "%s: memory: 0.9 * free memory / ranks that share it = %zu bytes a rank; a row of "
+                "%llu bytes needs more for its two buffers: such rows are skipped\n",
+                perf_program(), sweep->budget_bytes, (unsigned long long)too_large);
+    perf_watch_phase(world->ranks, world->nlocal, "allocating the buffers");
+    for (int i = 0; i < world->nlocal; i++) {
+        struct perf_rank *rank = &world->ranks[i];
+        rank->buffers.send_bytes = sweep->send_bytes;
+        rank->buffers.recv_bytes = sweep->recv_bytes;
+        perf_buffers_alloc(&rank->buffers, rank->device,
+                           world->options->local_register == 1 ? rank->comm : NULL);
+        perf_watch_tick();
+    }
+    struct perf_footer *footer = perf_ending_footer();
+    footer->buffer_bytes = (sweep->send_bytes + sweep->recv_bytes) * (size_t)world->nlocal;
+    footer->lib_bytes = world->lib_bytes;
+}
+
+/* ---- all threads ---- */
+static void open_events(struct perf_thread *thread)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    if (!options->iter_report || options->iters == 0) return;
+    size_t n = (size_t)options->iters;
+    thread->events = calloc(n + 1, sizeof(chorus_event_t));
+    thread->iter_us = calloc(n, sizeof *thread->iter_us);
+    if (thread->events == NULL || thread->iter_us == NULL)
+        perf_end(PERF_EXIT_ERROR, "out of memory for the events of -I");
+    perf_check(perf_devices()->set(thread->ranks[0].device), "setting the device");
+    for (size_t i = 0; i <= n; i++)
+        perf_check(perf_devices()->event_create(&thread->events[i]), "making an event");
+}
+
+static void close_events(struct perf_thread *thread)
+{
+    for (int i = 0; thread->events != NULL && i <= thread->sweep->world->options->iters; i++)
+        perf_devices()->event_destroy(thread->events[i]);
+    free(thread->events);
+    free(thread->iter_us);
+}
+
+static void run_threads(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    size_t n = (size_t)world->options->threads;
+    int gpus = world->options->gpus;
+    struct perf_thread *threads = calloc(n, sizeof *threads);
+    pthread_t *handles = calloc(n, sizeof *handles);
+    sweep->parts = calloc(n, sizeof *sweep->parts);
+    if (threads == NULL || handles == NULL || sweep->parts == NULL)
+        perf_end(PERF_EXIT_ERROR, "out of memory");
+    for (size_t t = 0; t < n; t++) {
+        threads[t] =
+            (struct perf_thread){.sweep = sweep, .index = (int)t, .n = gpus, .seed = FIRST_SEED};
+        threads[t].ranks = &world->ranks[t * (size_t)gpus];
+        open_events(&threads[t]);
+    }
+    for (size_t t = 1; t < n; t++)
+        if (pthread_create(&handles[t], NULL, run_thread, &threads[t]) != 0)
+            perf_end(PERF_EXIT_ERROR, "cannot start all threads of -t");
+    run_thread(&threads[0]);
+    for (size_t t = 1; t < n; t++) pthread_join(handles[t], NULL);
+    for (size_t t = 0; t < n; t++) close_events(&threads[t]);
+    free(sweep->parts);
+    free(handles);
+    free(threads);
+}
+
+/* Every process counts the same rows; only rank 0's process knows the times that count. */
+static int decide(struct perf_world *world)
+{
+    const struct perf_footer *footer = perf_ending_footer();
+    int code = PERF_EXIT_OK;
+    if (footer->min_busbw_wanted > 0 && footer->avg_valid &&
+        footer->avg_busbw < 0.9 * footer->min_busbw_wanted)
+        code = PERF_EXIT_SLOW;
+    if (footer->out_of_bounds > 0) code = PERF_EXIT_WRONG;
+    int *all = calloc((size_t)world->nprocs, sizeof *all);
+    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    perf_world_allgather(world, &code, all, sizeof code);
+    code = all[0];
+    for (int p = 0; p < world->nprocs; p++)
+        if (all[p] == PERF_EXIT_WRONG) code = PERF_EXIT_WRONG;
+    free(all);
+    return code;
+}
+
+int perf_run(struct perf_world *world)
+{
+    struct perf_sweep sweep = {.world = world};
+    make_buffers(&sweep);
+    run_threads(&sweep);
+    for (int i = 0; i < world->nlocal; i++)
+        perf_buffers_free(&world->ranks[i].buffers, world->ranks[i].device, world->ranks[i].comm);
+    return decide(world);
+}

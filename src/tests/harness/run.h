@@ -1,0 +1,79 @@
+/* The run: all rows, on all threads of all processes in step. run.c owns the sweep and what the
+ * threads combine, run_time.c one timed placement, run_check.c one verified placement.
+ */
+#ifndef PERF_RUN_H
+#define PERF_RUN_H
+
+#include "harness/buffers.h"
+#include "harness/devices.h"
+#include "harness/verify.h"
+#include "harness/world.h"
+
+/* One row, equal on all threads and processes. */
+struct perf_case {
+    int type, op, root; /* op, root -1: none */
+    size_t requested_bytes, elems, type_bytes;
+};
+
+/* One placement of a row as one thread sees it. */
+struct perf_part {
+    double time_first, time_sum, time_min, time_max; /* us per collective; first: of rank 0 */
+    double cpu_us;                                   /* the largest */
+    double iter_min_us, iter_max_us, iter_p99_us, iter_cv_percent;
+    int nthreads;
+    uint64_t wrong;
+    int bad_rank; /* lowest rank with a mismatch, -1: none */
+    struct perf_mismatch mismatch;
+};
+
+struct perf_sweep {
+    struct perf_world *world;
+    size_t budget_bytes;           /* device memory for the buffers of one rank */
+    size_t send_bytes, recv_bytes; /* of the buffers of one rank */
+    struct perf_part *parts;       /* [threads] */
+    struct perf_part total;        /* over all ranks; written by thread 0 between barriers */
+    double busbw_sum;              /* thread 0 of process 0 */
+    int busbw_n;
+};
+
+struct perf_thread {
+    struct perf_sweep *sweep;
+    struct perf_rank *ranks;
+    int index, n;           /* n ranks from index * n on */
+    uint64_t seed;          /* of the next verified iteration */
+    chorus_event_t *events; /* -I: [iterations + 1] */
+    double *iter_us;        /* -I: [iterations] */
+};
+
+/* Runs everything and writes the rows. Returns the exit code, equal in all processes. */
+int perf_run(struct perf_world *world);
+
+/* All threads of all processes wait for each other. */
+void perf_thread_barrier(struct perf_thread *thread);
+
+/* ---- run_time.c ---- */
+struct perf_issue {
+    const struct perf_case *row;
+    int in_place;
+    size_t iteration; /* chooses the slot */
+    int calls;        /* -m */
+};
+/* Enqueues `calls` collectives for all ranks of the thread. */
+void perf_issue(struct perf_thread *thread, const struct perf_issue *issue);
+/* Waits until all ranks of the thread are idle. */
+void perf_sync(struct perf_thread *thread);
+/* Warms up and times one placement; fills the thread's part. */
+void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place);
+
+/* ---- run_check.c ---- */
+/* Verifies one placement -c times; adds to the thread's part. */
+void perf_check_case(struct perf_thread *thread, const struct perf_case *row, int in_place);
+/* "rank 3: element 17 of the receive buffer: expected ..., got ..." */
+void perf_mismatch_text(const struct perf_case *row, const struct perf_part *part, char *text,
+                        size_t bytes);
+
+/* ---- preflight.c ---- */
+/* Every pair of ranks of a group sends and receives; returns the exit code. */
+int perf_preflight(struct perf_world *world);
+
+#endif

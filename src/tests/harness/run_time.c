@@ -1,0 +1,177 @@
+/* One timed placement of a row. The clock is the wall clock of each thread, from the first call
+ * to the moment when all its ranks are idle again; all threads start together from a barrier that
+ * is not timed. The warm-up does exactly what is timed.
+ */
+#include "harness/ending.h"
+#include "harness/redop.h"
+#include "harness/run.h"
+#include "harness/stats.h"
+#include "harness/timing.h"
+#include "harness/watchdog.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ENDLESS_SYNC = 64 };
+
+/* One rank's call of one step. */
+struct one_call {
+    struct perf_thread *thread;
+    const struct perf_issue *issue;
+    int rank_index, step;
+};
+
+static void check_call(ncclResult_t result, const struct perf_thread *thread,
+                       const struct perf_rank *rank)
+{
+    if (result == ncclSuccess) return;
+    char what[96];
+    snprintf(what, sizeof what, "rank %d: %s", rank->rank, thread->sweep->world->coll->title);
+    perf_check(result, what);
+}
+
+static void call_rank(const struct one_call *one)
+{
+    struct perf_world *world = one->thread->sweep->world;
+    struct perf_rank *rank = &one->thread->ranks[one->rank_index];
+    const struct perf_case *row = one->issue->row;
+    const struct perf_layout *layout = &rank->layouts[one->issue->in_place];
+    struct perf_place place;
+    perf_layout_place(layout, &rank->buffers, one->issue->iteration % layout->slots, &place);
+    struct perf_redop redop;
+    check_call(
+        perf_redop_begin(&redop, row->op, (ncclDataType_t)row->type, rank->group_rank, rank->comm),
+        one->thread, rank);
+    struct perf_call call = {.send = place.send,
+                             .recv = place.recv,
+                             .count = rank->counts.count,
+                             .type = (ncclDataType_t)row->type,
+                             .op = redop.op,
+                             .root = row->root < 0 ? 0 : row->root,
+                             .rank = rank->group_rank,
+                             .nranks = rank->group_size,
+                             .step = one->step,
+                             .comm = rank->comm,
+                             .stream = rank->stream};
+    check_call(world->coll->run(&call), one->thread, rank);
+    check_call(perf_redop_end(&redop, rank->comm), one->thread, rank);
+}
+
+/* One group: a step of `calls` collectives for all ranks of the thread. */
+static void issue_group(struct perf_thread *thread, const struct perf_issue *issue, int step,
+                        int calls)
+{
+    int grouped = calls * thread->n > 1;
+    if (grouped) perf_check(ncclGroupStart(), "ncclGroupStart");
+    for (int c = 0; c < calls; c++)
+        for (int i = 0; i < thread->n; i++) call_rank(&(struct one_call){thread, issue, i, step});
+    if (grouped) check_call(ncclGroupEnd(), thread, &thread->ranks[0]);
+}
+
+void perf_issue(struct perf_thread *thread, const struct perf_issue *issue)
+{
+    const struct perf_coll *coll = thread->sweep->world->coll;
+    if (coll->steps == NULL) {
+        issue_group(thread, issue, 0, issue->calls);
+        return;
+    }
+    /* A rank's group may have fewer steps than another's: it sits the rest out in `run`. */
+    int nsteps = coll->steps(thread->sweep->world->largest_group);
+    for (int c = 0; c < issue->calls; c++)
+        for (int step = 0; step < nsteps; step++) issue_group(thread, issue, step, 1);
+}
+
+void perf_sync(struct perf_thread *thread)
+{
+    const struct chorus_devices *devices = perf_devices();
+    for (int i = 0; i < thread->n; i++) {
+        struct perf_rank *rank = &thread->ranks[i];
+        perf_check(devices->set(rank->device), "setting the device");
+        ncclResult_t result = devices->stream_sync(rank->stream);
+        check_call(result, thread, rank);
+        perf_watch_tick();
+    }
+}
+
+static void record_event(struct perf_thread *thread, int index)
+{
+    if (thread->events == NULL) return;
+    perf_check(perf_devices()->set(thread->ranks[0].device), "setting the device");
+    perf_check(perf_devices()->event_record(thread->events[index], thread->ranks[0].stream),
+               "recording an event");
+}
+
+/* Iterations [0, n), the way -z and -m ask for: 1 and 2 wait for each call, 3 for the group of an
+ * iteration; 1 and 3 then meet the others. Returns the nanoseconds that do not count: 3's
+ * barriers. */
+static uint64_t iterate(struct perf_thread *thread, const struct perf_case *row, int in_place,
+                        int n)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    int blocking = options->blocking, single = blocking == 1 || blocking == 2;
+    struct perf_issue issue = {row, in_place, 0, single ? 1 : options->agg_iters};
+    int repeats = single ? options->agg_iters : 1;
+    uint64_t excluded_ns = 0;
+    for (int i = 0; i < n; i++) {
+        issue.iteration = (size_t)i;
+        for (int repeat = 0; repeat < repeats; repeat++) {
+            perf_issue(thread, &issue);
+            if (blocking != 0) perf_sync(thread);
+            if (blocking == 1) perf_thread_barrier(thread);
+        }
+        if (options->iters > 0) record_event(thread, i + 1);
+        if (blocking == 3) {
+            uint64_t start_ns = perf_clock_ns();
+            perf_thread_barrier(thread);
+            excluded_ns += perf_clock_ns() - start_ns;
+        }
+        /* An endless row must not run ahead of its streams for ever. */
+        if (options->iters == 0 && i % ENDLESS_SYNC == 0) perf_sync(thread);
+        perf_watch_tick();
+    }
+    return excluded_ns;
+}
+
+static void read_iterations(struct perf_thread *thread, struct perf_part *part)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    if (thread->events == NULL) return;
+    size_t n = 0;
+    for (int i = options->iter_skip; i < options->iters; i++) {
+        float ms = 0;
+        perf_check(perf_devices()->event_elapsed(thread->events[i], thread->events[i + 1], &ms),
+                   "reading an event");
+        thread->iter_us[n++] = (double)ms * 1000 / options->agg_iters;
+    }
+    struct perf_stats stats;
+    perf_stats_compute(thread->iter_us, n, &stats);
+    part->iter_min_us = stats.min;
+    part->iter_max_us = stats.max;
+    part->iter_p99_us = stats.p99;
+    part->iter_cv_percent = stats.cv_percent;
+}
+
+void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    struct perf_part *part = &thread->sweep->parts[thread->index];
+    memset(part, 0, sizeof *part);
+    part->bad_rank = -1;
+    part->nthreads = 1;
+    perf_watch_phase(thread->ranks, thread->n, "warm-up");
+    if (options->iters > 0) iterate(thread, row, in_place, options->warmup);
+    perf_sync(thread);
+    perf_thread_barrier(thread);
+    perf_watch_phase(thread->ranks, thread->n, "timed iterations");
+    uint64_t start_ns = perf_clock_ns(), start_cpu_ns = perf_cpu_ns();
+    record_event(thread, 0);
+    start_ns += iterate(thread, row, in_place, options->iters > 0 ? options->iters : INT_MAX);
+    uint64_t cpu_ns = perf_cpu_ns() - start_cpu_ns;
+    perf_sync(thread);
+    double calls = (double)options->iters * options->agg_iters;
+    double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
+    part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
+    part->cpu_us = (double)cpu_ns / 1000 / calls;
+    read_iterations(thread, part);
+}
