@@ -137,6 +137,7 @@ TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
 MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
+SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
@@ -152,7 +153,7 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
 bench: lib $(BENCH_BINS)
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
@@ -216,11 +217,16 @@ $(MPI_PLUGIN): $(MPI_PLUGIN_SRC) $B/flags
 
 .SECONDEXPANSION:
 more = $(call objects,$($(notdir $1)_SRCS))
+link_static = $(call link,$(filter %.o,$^) -Wl$(comma)--start-group $(TEST_LIB) $(HARNESS_LIB) \
+  $(STATIC) -Wl$(comma)--end-group -rdynamic)
 $(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$$*) $(TEST_LIB) \
     $(HARNESS_LIB) $(STATIC)
 	@mkdir -p $(@D)
-	$(call link,$(filter %.o,$^) -Wl$(comma)--start-group $(TEST_LIB) $(HARNESS_LIB) $(STATIC) \
-	  -Wl$(comma)--end-group -rdynamic)
+	$(link_static)
+$(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
 $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)

@@ -32,7 +32,8 @@ struct chorus_device_info {
  *
  * A cudaStream_t of a host device comes from stream_create; NULL, and the handles 1 and 2 that
  * CUDA reserves, are the default stream of the current device. Streams run in order,
- * asynchronously, and progress without anyone waiting for them. */
+ * asynchronously, and progress without anyone waiting for them. Host devices belong to the
+ * process that uses them: a child of fork() must not use its parent's, it may exec or exit. */
 struct chorus_devices {
     size_t size;      /* sizeof this struct in the library: later fields exist if it says so */
     const char *kind; /* "host" or "cuda" */
@@ -58,12 +59,13 @@ struct chorus_devices {
     ncclResult_t (*event_record)(chorus_event_t event, cudaStream_t stream);
     ncclResult_t (*event_sync)(chorus_event_t event);
     ncclResult_t (*event_query)(chorus_event_t event, int *done);
-    /* Milliseconds between two completed events. */
+    /* Milliseconds between two completed events; ncclInvalidUsage when one is not completed. */
     ncclResult_t (*event_elapsed)(chorus_event_t from, chorus_event_t to, float *milliseconds);
 
     /* Asynchronous, in stream order; any mix of device and host memory. */
     ncclResult_t (*copy)(void *to, const void *from, size_t bytes, cudaStream_t stream);
     ncclResult_t (*fill)(void *memory, int byte, size_t bytes, cudaStream_t stream);
+    /* host_func: on a thread of the library's, one function at a time; it may block. */
     ncclResult_t (*host_func)(cudaStream_t stream, void (*function)(void *), void *argument);
 
     /* Ends the worker threads of idle devices, so that a leak check finds none. Later calls

@@ -36,6 +36,7 @@ LIB_SRCS += src/lib/transport/transport.c
 # kernel: built with -O3
 LIB_SRCS += src/lib/kernel/fold.c
 LIB_SRCS += src/lib/kernel/kernel_host.c
+LIB_SRCS += src/lib/kernel/size.c
 
 # boot
 LIB_SRCS += src/lib/boot/boot.c

@@ -23,15 +23,6 @@ HARNESS_SRCS += src/tests/harness/devices.c
 HARNESS_SRCS += src/tests/harness/ending.c
 HARNESS_SRCS += src/tests/harness/expected.c
 HARNESS_SRCS += src/tests/harness/fill.c
-HARNESS_SRCS += src/tests/harness/pattern.c
-HARNESS_SRCS += src/tests/harness/redop.c
-HARNESS_SRCS += src/tests/harness/reference.c
-HARNESS_SRCS += src/tests/harness/selftest.c
-HARNESS_SRCS += src/tests/harness/types.c
-HARNESS_SRCS += src/tests/harness/values.c
-
-# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
 HARNESS_SRCS += src/tests/harness/help.c
 HARNESS_SRCS += src/tests/harness/json.c
 HARNESS_SRCS += src/tests/harness/main.c
@@ -68,6 +59,9 @@ HARNESS_SRCS += src/tests/harness/world_mpi.c
 HARNESS_SRCS += src/tests/harness/world_spawn.c
 HARNESS_SRCS += src/tests/harness/world_thread.c
 
+# The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
+MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
 TEST_SRCS += src/tests/unit/leftover.c
@@ -82,16 +76,32 @@ UNIT_TESTS += test_base_env
 UNIT_TESTS += test_device
 UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
+UNIT_TESTS += test_oob
 UNIT_TESTS += test_options
 UNIT_TESTS += test_report
 UNIT_TESTS += test_sizes
+UNIT_TESTS += test_split
+UNIT_TESTS += test_stats
 UNIT_TESTS += test_verify
 UNIT_TESTS += test_verify_faults
+UNIT_TESTS += test_verify_fold
 UNIT_TESTS += test_verify_matrix
 test_device_SRCS += src/tests/unit/device_kit.c
 test_device_streams_SRCS += src/tests/unit/device_kit.c
 test_options_SRCS += src/tests/unit/capture.c
 test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
+
+# Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
+SIM_TESTS += test_schedules
+test_schedules_SRCS += src/tests/sim/world.c
+UNIT_TESTS += test_boot
+UNIT_TESTS += test_boot_mesh
+UNIT_TESTS += test_boot_strangers
+UNIT_TESTS += test_boot_wire
+UNIT_TESTS += test_mac
+UNIT_TESTS += test_shm
+test_boot_SRCS += src/tests/unit/boot_ranks.c
+test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device

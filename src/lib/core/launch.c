@@ -5,24 +5,14 @@
 #include "base/err.h"
 #include "core/plan.h"
 #include "kernel/kernel.h"
+#include "kernel/size.h"
 
 #include <string.h>
 
 enum {
-    PIECE_ALIGN = 8,              /* elements */
     LANE_BYTES = 256 << 10,       /* least bytes that are worth a channel of their own */
     CONN_CHANNEL_BYTES = 64 << 10 /* the same where the channel has connections */
 };
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static uint64_t align_up(uint64_t elems)
-{
-    return ceil_div(elems, PIECE_ALIGN) * PIECE_ALIGN;
-}
 
 static int is_blocked_coll(enum ccl_coll coll)
 {
@@ -45,19 +35,6 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
     uint64_t wanted = block_bytes / plan->sched.npieces / least_bytes;
     if (wanted > most) wanted = most;
     return wanted < 1 ? 1 : (uint16_t)wanted;
-}
-
-static void size_work(struct ccl_work *work, const struct ccl_exec *exec,
-                      const struct ccl_plan *plan, uint64_t elem_bytes)
-{
-    work->chan_elems = align_up(ceil_div(work->count_elems, work->nchannels));
-    uint64_t pieces = plan->sched.npieces;
-    work->nrounds = 1;
-    if (plan->sched.nlinks > 0) {
-        uint64_t most_elems = exec->clique->slot_bytes / elem_bytes;
-        work->nrounds = (uint32_t)ceil_div(work->chan_elems, pieces * most_elems);
-    }
-    work->piece_elems = align_up(ceil_div(work->chan_elems, pieces * work->nrounds));
 }
 
 /* Mixes what must agree between executors; FNV over the fields. */
@@ -128,7 +105,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->flags = record->factors.flags;
     work->nchannels =
         count_channels(exec, plan, work->count_elems * elem_bytes, record->op.comm->device);
-    size_work(work, exec, plan, elem_bytes);
+    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? clique->slot_bytes : 0);
     fill_slots(work, set);
 }
 

@@ -153,13 +153,6 @@ static void lose_member(struct perf_hub *hub, int proc)
     tell_failure(hub, code, text, -1);
 }
 
-void perf_hub_ended(struct perf_hub *hub, int proc)
-{
-    for (int i = 0; i < hub->nconns; i++)
-        if (hub->conns[i].fd >= 0 && hub->conns[i].proc == proc) drop_conn(&hub->conns[i]);
-    lose_member(hub, proc);
-}
-
 /* Says what keeps a hello from being taken; 0 when it is good. */
 static int refuse_hello(struct perf_hub *hub, const struct conn *conn,
                         const struct perf_hello *hello)
@@ -273,6 +266,17 @@ static int read_conn(struct perf_hub *hub, struct conn *conn)
         conn->have = 0;
         if (status != 0) return -1;
     }
+}
+
+void perf_hub_ended(struct perf_hub *hub, int proc)
+{
+    for (int i = 0; i < hub->nconns; i++) {
+        struct conn *conn = &hub->conns[i];
+        if (conn->fd < 0 || conn->proc != proc) continue;
+        read_conn(hub, conn); /* its last words may still be on the way */
+        drop_conn(conn);
+    }
+    lose_member(hub, proc);
 }
 
 /* After the deadline: names those who never came. */

@@ -102,26 +102,35 @@ static void record_event(struct perf_thread *thread, int index)
                "recording an event");
 }
 
-/* Iterations [0, n), the way -z and -m ask for. */
-static void iterate(struct perf_thread *thread, const struct perf_case *row, int in_place, int n)
+/* Iterations [0, n), the way -z and -m ask for: 1 and 2 wait for each call, 3 for the group of an
+ * iteration; 1 and 3 then meet the others. Returns the nanoseconds that do not count: 3's
+ * barriers. */
+static uint64_t iterate(struct perf_thread *thread, const struct perf_case *row, int in_place,
+                        int n)
 {
     const struct perf_options *options = thread->sweep->world->options;
-    int single = options->blocking == 3;
+    int blocking = options->blocking, single = blocking == 1 || blocking == 2;
     struct perf_issue issue = {row, in_place, 0, single ? 1 : options->agg_iters};
     int repeats = single ? options->agg_iters : 1;
+    uint64_t excluded_ns = 0;
     for (int i = 0; i < n; i++) {
         issue.iteration = (size_t)i;
         for (int repeat = 0; repeat < repeats; repeat++) {
             perf_issue(thread, &issue);
-            if (single) perf_sync(thread);
+            if (blocking != 0) perf_sync(thread);
+            if (blocking == 1) perf_thread_barrier(thread);
         }
         if (options->iters > 0) record_event(thread, i + 1);
-        if (options->blocking == 1 || options->blocking == 2) perf_sync(thread);
-        if (options->blocking == 2) perf_thread_barrier(thread);
+        if (blocking == 3) {
+            uint64_t start_ns = perf_clock_ns();
+            perf_thread_barrier(thread);
+            excluded_ns += perf_clock_ns() - start_ns;
+        }
         /* An endless row must not run ahead of its streams for ever. */
         if (options->iters == 0 && i % ENDLESS_SYNC == 0) perf_sync(thread);
         perf_watch_tick();
     }
+    return excluded_ns;
 }
 
 static void read_iterations(struct perf_thread *thread, struct perf_part *part)
@@ -157,7 +166,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     perf_watch_phase(thread->ranks, thread->n, "timed iterations");
     uint64_t start_ns = perf_clock_ns(), start_cpu_ns = perf_cpu_ns();
     record_event(thread, 0);
-    iterate(thread, row, in_place, options->iters > 0 ? options->iters : INT_MAX);
+    start_ns += iterate(thread, row, in_place, options->iters > 0 ? options->iters : INT_MAX);
     uint64_t cpu_ns = perf_cpu_ns() - start_cpu_ns;
     perf_sync(thread);
     double calls = (double)options->iters * options->agg_iters;

@@ -74,13 +74,15 @@ static const struct perf_world_ops *choose_mode(const struct perf_world *world)
 static void refuse_lonely_runs(const struct perf_world *world)
 {
     const char *name = perf_launcher_variable();
-    if (name == NULL || world->ops == &perf_world_env) return;
-    if (world->nprocs > 1 && world->ops != &perf_world_spawn) return;
+    if (name == NULL || (world->nprocs > 1 && world->ops != &perf_world_spawn)) return;
     char text[PERF_OOB_TEXT];
-    snprintf(text, sizeof text,
-             "%s is %s, but with --init %s each of these processes would run alone: use --init "
-             "mpi, or unset it",
-             name, getenv(name), world->ops->name);
+    const char *advice = world->ops == &perf_world_mpi
+                             ? "MPI_Init found one process only: is this mpirun of the MPI that "
+                               "chorus_mpi.so was built with?"
+                             : "each of these processes would run alone: use --init mpi, or unset "
+                               "it";
+    snprintf(text, sizeof text, "%s is %s, but with --init %s %s", name, getenv(name),
+             world->ops->name, advice);
     perf_end(PERF_EXIT_ERROR, text);
 }
 

@@ -109,7 +109,8 @@ static _Noreturn void supervise(pid_t worker, int signal_fd, int nlocal)
         snprintf(ranks, sizeof ranks, "ranks %d-%d", first, first + nlocal - 1);
     fprintf(stderr, "%s: %s (pid %d) was killed by signal %d (%s)\n", perf_program(), ranks,
             (int)worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    poll(NULL, 0, OTHERS_MS);
+    struct pollfd ready = {.fd = signal_fd, .events = POLLIN};
+    poll(&ready, 1, OTHERS_MS); /* the launcher says that the others have ended */
     _exit(PERF_EXIT_ERROR);
 }
 

@@ -1,0 +1,16 @@
+/* size.h: how the elements of an operation are cut into channels, rounds and pieces.
+ *
+ * Pure arithmetic, the same on all executors of an operation. Called by core/launch.c and by the
+ * schedule prover of the tests, so that what is proved is what runs.
+ */
+#ifndef CCL_KERNEL_SIZE_H
+#define CCL_KERNEL_SIZE_H
+
+#include "kernel/work.h"
+
+/* Sets chan_elems, piece_elems and nrounds from count_elems, nchannels and npieces. A piece of a
+ * schedule with connections fits a slot of slot_bytes; without (slot_bytes 0) there is one round.
+ * elem_bytes is the size of one element. */
+void ccl_size_work(struct ccl_work *work, uint64_t elem_bytes, uint64_t slot_bytes);
+
+#endif
