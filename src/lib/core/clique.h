@@ -88,7 +88,7 @@ ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *pee
 void ccl_clique_detach(struct ccl_clique *clique);
 /* Transports, segments and links; called by the lowest local rank, in this order, each followed
  * by an exchange of results among all ranks. */
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word);
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
 
