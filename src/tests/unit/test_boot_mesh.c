@@ -212,7 +212,7 @@ static void end_world(struct world *world)
 static void run_ending(int nprocs, enum ending ending)
 {
     static struct world world;
-    start_children(&world, nprocs, run_child, ending);
+    start_children(&world, nprocs, run_child, (int)ending);
     set_up(&world);
     CHECK_EQ(count_events(&world), 0);
     uint64_t start_ns = ccl_clock_ns();
