@@ -61,7 +61,6 @@ struct ccl_clique {
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
     struct ccl_exec *execs;   /* [nlocal_execs] */
-    struct ncclComm **comms;  /* [nranks] by rank; NULL for ranks of other processes */
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *parties, *free_parties;
@@ -89,7 +88,7 @@ ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *pee
 void ccl_clique_detach(struct ccl_clique *clique);
 /* Transports, segments and links; called by the lowest local rank, in this order, each followed
  * by an exchange of results among all ranks. */
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word);
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
 
