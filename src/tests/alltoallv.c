@@ -73,8 +73,8 @@ static void summarize(const struct perf_summary *summary)
         size_t in = perf_matrix_recv_before(&row, rank, row.nranks) * row.type_bytes;
         double algbw = (double)(out > in ? out : in) / summary->time_us / 1e3;
         snprintf(line, sizeof(line),
-                 "#   rank %2d send_bytes %12zu recv_bytes %12zu algbw %8.2f busbw %8.2f", rank,
-                 out, in, algbw, algbw * perf_factor_all_but_own(row.nranks));
+                 "rank %2d send_bytes %12zu recv_bytes %12zu algbw %8.2f busbw %8.2f", rank, out,
+                 in, algbw, algbw * perf_factor_all_but_own(row.nranks));
         summary->note(line);
     }
 }

@@ -21,7 +21,6 @@ void ccl_size_work(struct ccl_work *work, uint64_t elem_bytes, uint64_t slot_byt
     work->chan_elems = align_up(ceil_div(work->count_elems, work->nchannels));
     work->nrounds = 1;
     if (slot_bytes > 0)
-        work->nrounds =
-            (uint32_t)ceil_div(work->chan_elems, pieces * (slot_bytes / elem_bytes));
+        work->nrounds = (uint32_t)ceil_div(work->chan_elems, pieces * (slot_bytes / elem_bytes));
     work->piece_elems = align_up(ceil_div(work->chan_elems, pieces * work->nrounds));
 }

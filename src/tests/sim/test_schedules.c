@@ -86,8 +86,8 @@ static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum placing
     sim.mapped = strcmp(algo->name, "direct") == 0;
     memset(rank_of, 0, sizeof rank_of);
     memset(first_slot, 0, sizeof first_slot);
-    struct ccl_view view = {(uint16_t)nranks, (uint16_t)sim.nexecs, 0, first_slot, rank_of,
-                            rank_of, sim.mapped};
+    struct ccl_view view = {(uint16_t)nranks, (uint16_t)sim.nexecs, 0, first_slot, rank_of, rank_of,
+                            sim.mapped};
     for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
         sim.coll = (enum ccl_sched_coll)coll;
         for (int root = 0; root < nranks; root++) {

@@ -33,7 +33,7 @@ struct world {
     const struct sim_case *sim;
     uint16_t *rank_of, *slot_of, *first_slot;
     struct executor *execs;
-    struct buffer *buffers; /* [nranks] */
+    struct buffer *buffers;  /* [nranks] */
     struct ccl_fifo **fifos; /* [nexecs][nexecs][nchannels] */
     uint64_t *flags, *signs;
     struct ccl_slot *table;
@@ -227,8 +227,13 @@ static ncclResult_t make_executor(struct world *w, uint16_t e)
 {
     const struct sim_case *sim = w->sim;
     struct executor *x = &w->execs[e];
-    x->view = (struct ccl_view){(uint16_t)sim->nranks, (uint16_t)sim->nexecs, e, w->first_slot,
-                                w->rank_of,            w->slot_of,            sim->mapped};
+    x->view = (struct ccl_view){(uint16_t)sim->nranks,
+                                (uint16_t)sim->nexecs,
+                                e,
+                                w->first_slot,
+                                w->rank_of,
+                                w->slot_of,
+                                sim->mapped};
     struct ccl_sched_args args = {&x->view, sim->coll, sim->root};
     TRY(sim->algo->build(&args, &x->sched));
     TRY(make_conns(w, x));
