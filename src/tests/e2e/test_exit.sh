@@ -65,9 +65,9 @@ want_err 'NCCL_SOCKET_IFNAME|nosuchif0|interface'
 end
 
 begin 'a row that needs far more memory than there is: skipped and said, the others run'
-perf all_reduce -b 1M -e 4T -f 4194304 -g 2
+perf all_reduce -b 8M -e 4T -f 524288 -g 2
 want "exit code $code" [ "$code" -eq 0 ]
-want_out '^ +1048576 '
+want_out '^ +8388608 '
 want_out 'skipped'
 want_err 'free|memory'
 end
