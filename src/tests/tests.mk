@@ -73,12 +73,18 @@ TEST_SRCS += src/tests/unit/test.c
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
 UNIT_TESTS += test_base
 UNIT_TESTS += test_base_env
+UNIT_TESTS += test_boot
+UNIT_TESTS += test_boot_mesh
+UNIT_TESTS += test_boot_strangers
+UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_device
 UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
+UNIT_TESTS += test_mac
 UNIT_TESTS += test_oob
 UNIT_TESTS += test_options
 UNIT_TESTS += test_report
+UNIT_TESTS += test_shm
 UNIT_TESTS += test_sizes
 UNIT_TESTS += test_split
 UNIT_TESTS += test_stats
@@ -102,6 +108,23 @@ UNIT_TESTS += test_mac
 UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
+
+# Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
+# a unit test.
+CORE_TESTS += test_arith
+CORE_TESTS += test_join
+CORE_TESTS += test_life
+CORE_TESTS += test_order
+CORE_TESTS += test_p2p
+CORE_TESTS += test_process
+CORE_TESTS += test_process_faults
+test_arith_SRCS += src/tests/core/kit.c
+test_join_SRCS += src/tests/core/kit.c
+test_life_SRCS += src/tests/core/kit.c
+test_order_SRCS += src/tests/core/kit.c
+test_p2p_SRCS += src/tests/core/kit.c
+test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device

@@ -51,9 +51,6 @@ static ncclResult_t attach(struct init *init)
     struct ncclComm *comm = init->comm;
     TRY(ccl_clique_attach(init->secret, init->peers, comm->nranks, comm->rank, &comm->clique));
     struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    clique->comms[comm->rank] = comm;
-    pthread_mutex_unlock(&clique->lock);
     comm->exec = ccl_clique_exec(clique, comm->rank);
     init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
     return ncclSuccess;
@@ -62,7 +59,7 @@ static ncclResult_t attach(struct init *init)
 static ncclResult_t listen_links(struct init *init)
 {
     if (!init->is_first) return ncclSuccess;
-    return ccl_clique_listen(init->comm->clique, init->secret, &init->comm->init_abort);
+    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_abort);
 }
 
 static ncclResult_t connect_links(struct init *init)
