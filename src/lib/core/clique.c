@@ -133,7 +133,6 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
-        if (clique->execs[e].last != NULL) ccl_device()->base.event_destroy(clique->execs[e].last);
     }
     ccl_pairs_free(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);

@@ -24,6 +24,11 @@ struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
 
+/* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
+struct ccl_turn {
+    uint64_t taken, due;
+};
+
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
     struct ccl_clique *clique;
@@ -31,12 +36,12 @@ struct ccl_exec {
     uint16_t index, first_slot, nlocal;
     struct ccl_plan *plans;           /* schedules made so far */
     struct ccl_conn **conns;          /* [nexecs][2][nchannels], each made at first use */
+    struct ccl_set *open;             /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
     struct ccl_meet meets[CCL_NCHANNELS];
-    chorus_event_t last; /* after the latest launch with connections; NULL before the first */
-    cudaStream_t last_stream;
-    uint64_t note; /* what its kernel waits for, kernel/work.h */
+    struct ccl_turn turn; /* of kernels that use connections or meetings */
+    uint64_t note;        /* what its kernel waits for, kernel/work.h */
 };
 
 /* Unmatched sends and receives between two ranks of this process, oldest first. */
@@ -63,7 +68,9 @@ struct ccl_clique {
     struct ccl_exec *execs;   /* [nlocal_execs] */
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
-    struct ccl_party *parties, *free_parties;
+    struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
+    struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
+    struct ccl_party *free_parties;
 
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */

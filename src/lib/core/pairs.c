@@ -16,30 +16,37 @@
 
 /* ---- parties ---- */
 
-static void recycle_parties(struct ccl_clique *clique)
+static void append_party(struct ccl_party **head, struct ccl_party **tail,
+                         struct ccl_party *party)
 {
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) {
-        struct ccl_party *party = *link;
-        /* Acquire pairs with the last retiring kernel that refers to the party. */
-        int is_free =
-            !party->is_open && atomic_load_explicit(&party->refs, memory_order_acquire) == 0;
-        if (!is_free) {
-            link = &party->next;
-            continue;
-        }
-        *link = party->next;
-        party->next = clique->free_parties;
-        clique->free_parties = party;
-    }
+    party->next = NULL;
+    if (*tail == NULL)
+        *head = party;
+    else
+        (*tail)->next = party;
+    *tail = party;
 }
 
-/* The open party of a rank and stream. */
+/* Takes retired parties off the head of the flight. Acquire pairs with the last retiring kernel
+ * that refers to the party. */
+static void recycle_parties(struct ccl_clique *clique)
+{
+    struct ccl_party *party = clique->flying_parties;
+    while (party != NULL && atomic_load_explicit(&party->refs, memory_order_acquire) == 0) {
+        clique->flying_parties = party->next;
+        party->next = clique->free_parties;
+        clique->free_parties = party;
+        party = clique->flying_parties;
+    }
+    if (party == NULL) clique->flying_tail = NULL;
+}
+
+/* The open party of a rank and stream. Parties are launched in the order of their first call. */
 static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *op,
                                struct ccl_party **out)
 {
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next)
-        if (party->is_open && party->comm == op->comm && party->stream == op->stream) {
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next)
+        if (party->comm == op->comm && party->stream == op->stream) {
             *out = party;
             return ncclSuccess;
         }
@@ -55,11 +62,7 @@ static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *o
     party->npairs = 0;
     party->is_open = 1;
     party->has_gate = 0;
-    /* At the end of the list: parties are launched in the order of their first call. */
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) link = &(*link)->next;
-    party->next = NULL;
-    *link = party;
+    append_party(&clique->open_parties, &clique->open_tail, party);
     *out = party;
     return ncclSuccess;
 }
@@ -240,20 +243,13 @@ static void retire_pairs(void *args)
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
     report_sizes(party);
+    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
     }
     atomic_fetch_sub_explicit(&party->refs, 1, memory_order_release);
     ccl_launch_retired(comm);
-}
-
-/* Kernels of one rank that use connections run in issue order, whatever their streams. */
-static ncclResult_t chain_before(struct ncclComm *comm, cudaStream_t stream)
-{
-    const struct chorus_devices *device = &ccl_device()->base;
-    if (comm->p2p_last == NULL) return device->event_create(&comm->p2p_last);
-    return comm->p2p_stream == stream ? ncclSuccess : device->stream_wait(stream, comm->p2p_last);
 }
 
 static ncclResult_t launch_party(struct ccl_party *party)
@@ -282,16 +278,14 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .host = ccl_kernel_pairs,
         .retire = retire_pairs,
     };
-    if (has_conns) TRY(chain_before(comm, party->stream));
+    if (has_conns) owner.work.turn = ccl_turn_take(&comm->p2p_turn, &owner.work.ticket);
     atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
     ncclResult_t rc = ccl_launch(comm, party->stream, &spec);
     if (rc != ncclSuccess) {
         atomic_fetch_sub_explicit(&party->refs, 1, memory_order_relaxed);
         return rc;
     }
-    if (!has_conns) return ncclSuccess;
-    comm->p2p_stream = party->stream;
-    return ccl_device()->base.event_record(comm->p2p_last, party->stream);
+    return ncclSuccess;
 }
 
 static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party *party)
@@ -307,35 +301,39 @@ static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party
 ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
 {
     ncclResult_t rc = ncclSuccess;
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open || rc != ncclSuccess) continue;
-        rc = check_self(clique, party);
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next) {
+        if (rc == ncclSuccess) rc = check_self(clique, party);
         if (rc != ncclSuccess || party->npairs == 0) continue;
         ccl_device()->base.set(party->comm->device);
         rc = launch_party(party);
     }
     /* Behind all kernels, so that none has to pass a gate on a hardware queue that they share. */
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open) continue;
+    while (clique->open_parties != NULL) {
+        struct ccl_party *party = clique->open_parties;
+        clique->open_parties = party->next;
         party->is_open = 0;
+        append_party(&clique->flying_parties, &clique->flying_tail, party);
         if (rc != ncclSuccess || !party->has_gate) continue;
         ccl_device()->base.set(party->comm->device);
         rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
     }
+    clique->open_tail = NULL;
     return rc;
 }
 
 void ccl_pairs_free(struct ccl_clique *clique)
 {
-    struct ccl_party *lists[] = {clique->parties, clique->free_parties};
-    for (int i = 0; i < 2; i++)
+    struct ccl_party *lists[] = {clique->open_parties, clique->flying_parties,
+                                 clique->free_parties};
+    for (int i = 0; i < 3; i++)
         while (lists[i] != NULL) {
             struct ccl_party *party = lists[i];
             lists[i] = party->next;
             ccl_free(party->pairs);
             ccl_free(party);
         }
-    clique->parties = clique->free_parties = NULL;
+    clique->open_parties = clique->open_tail = NULL;
+    clique->flying_parties = clique->flying_tail = clique->free_parties = NULL;
     size_t nranks = clique->topo == NULL ? 0 : clique->topo->nranks;
     for (size_t q = 0; clique->queues != NULL && q < nranks * nranks; q++)
         while (clique->queues[q].head != NULL) pop_pending(clique, &clique->queues[q]);
