@@ -97,7 +97,8 @@ include src/tests/tests.mk
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
 OPT  := $(if $(filter 1,$(DEBUG) $(COV)),-O0,$(if $(SAN),-O1,-O2)) -g
-KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3)
+# Nobody looks at the flags of float exceptions; without this, loops with choices do not vectorize.
+KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3) -fno-trapping-math
 INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
               $(if $(filter 1,$(COV)),--coverage)
@@ -181,7 +182,13 @@ $B/git-hash: FORCE | $B/.chorus-build
 
 $B/obj/src/lib/kernel/%.o: src/lib/kernel/%.c $B/flags
 	@mkdir -p $(@D)
-	$(call compile,$(KERNEL_OPT))
+	$(call compile,$(KERNEL_OPT) $(ISA))
+# Loops for instruction sets beyond the baseline; kernel/fold.c asks the processor before use.
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+$B/obj/src/lib/kernel/fold_avx2.o: ISA := -mavx2 -mf16c
+$B/obj/src/lib/kernel/fold_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c \
+                                          -mprefer-vector-width=512
+endif
 $B/obj/src/lib/api/api_info.o: src/lib/api/api_info.c $B/flags $B/git-hash
 	@mkdir -p $(@D)
 	$(call compile,-DCHORUS_GIT_HASH='"$(shell cat $B/git-hash)"')

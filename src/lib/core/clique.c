@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
+#include "boot/boot.h"
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
@@ -234,7 +235,7 @@ static ncclResult_t check_reach(const struct ccl_clique *clique)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word)
 {
     if (ccl_clique_is_whole(clique)) return ncclSuccess;
@@ -243,9 +244,10 @@ ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[1
         .nprocs = clique->topo->nprocs,
         .self = clique->proc,
         .first_rank = clique->topo->first_rank,
+        .boot = boot,
         .abort_word = abort_word,
     };
-    memcpy(args.secret, secret, sizeof args.secret);
+    ccl_boot_secret(boot, args.secret);
     return ccl_mesh_listen(&args, &clique->mesh);
 }
 
