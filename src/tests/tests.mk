@@ -100,12 +100,6 @@ test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 # Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
 SIM_TESTS += test_schedules
 test_schedules_SRCS += src/tests/sim/world.c
-UNIT_TESTS += test_boot
-UNIT_TESTS += test_boot_mesh
-UNIT_TESTS += test_boot_strangers
-UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_mac
-UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
@@ -118,7 +112,7 @@ CORE_TESTS += test_order
 CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
-test_arith_SRCS += src/tests/core/kit.c
+test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_join_SRCS += src/tests/core/kit.c
 test_life_SRCS += src/tests/core/kit.c
 test_order_SRCS += src/tests/core/kit.c
@@ -145,7 +139,7 @@ conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
-MPI_TESTS +=
+MPI_TESTS += src/tests/oracle/oracle_mpi.c
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
 PRELOADS += src/tests/wrap/wrap_faults.c
