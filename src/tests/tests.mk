@@ -100,12 +100,6 @@ test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 # Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
 SIM_TESTS += test_schedules
 test_schedules_SRCS += src/tests/sim/world.c
-UNIT_TESTS += test_boot
-UNIT_TESTS += test_boot_mesh
-UNIT_TESTS += test_boot_strangers
-UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_mac
-UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
