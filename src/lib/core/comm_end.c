@@ -53,7 +53,7 @@ ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
         /* The thread that initialises sees the flag, fails and frees the handle. */
-        atomic_store_explicit(&comm->init_abort, 1, memory_order_relaxed);
+        atomic_store_explicit(&comm->init_abort, 1, memory_order_release);
         return ncclSuccess;
     }
     struct ccl_clique *clique = comm->clique;

@@ -139,6 +139,8 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     }
     ccl_clique_detach(comm->clique);
     if (held) device->drop();
+    /* Acquire pairs with ccl_comm_abort: the handle is not given back under its last look. */
+    (void)atomic_load_explicit(&comm->init_abort, memory_order_acquire);
     ccl_comm_move(comm, CCL_COMM_FAILED);
     __atomic_store_n(args->comm, NULL, __ATOMIC_RELAXED);
     ccl_comm_give_back(comm);
