@@ -139,7 +139,7 @@ conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
-MPI_TESTS +=
+MPI_TESTS += src/tests/oracle/oracle_mpi.c
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
 PRELOADS += src/tests/wrap/wrap_faults.c

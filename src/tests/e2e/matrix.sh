@@ -9,8 +9,9 @@ short_rows=3
 long_sizes='-b 5 -e 1M -f 457'
 long_rows=3
 
-# count_rows IN_PLACE: "rows bad combinations fewest most" of a run: #wrong not 0, an in-place column
-# without result, distinct type/op/root, and the fewest and most rows of one of them.
+# count_rows IN_PLACE: "rows bad combinations fewest most" of a run: bad is #wrong not 0 or an
+# in-place column without result; a combination is a type, op and root, and the last two are the
+# fewest and most rows of one of them.
 count_rows() {
     awk -v in_place="$1" '
         /^ *[0-9]+ / {
@@ -43,7 +44,7 @@ matrix_case() {
     options='-d all'
     [ "$ops" -eq 1 ] || options="$options -o all"
     [ "$roots" -eq 0 ] || options="$options -r all"
-    run 280 "$(driver "$collective")" $options $sizes --exact -n 1 -w 0 -c 1 -g "$n" -u "$unaligned"
+    run 600 "$(driver "$collective")" $options $sizes --exact -n 1 -w 0 -c 1 -g "$n" -u "$unaligned"
     want_code 0
     set -- $(count_rows "$in_place")
     want "$1 rows, not $((combinations * nsizes))" [ "$1" -eq $((combinations * nsizes)) ]
