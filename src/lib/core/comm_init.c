@@ -30,7 +30,7 @@ static ncclResult_t join_session(struct init *init)
         .id = init->args->id,
         .nranks = init->args->nranks,
         .rank = init->args->rank,
-        .abort_word = &init->comm->init_abort,
+        .abort_word = &init->comm->init_gate,
     };
     TRY(ccl_boot_open(&args, &init->boot));
     ccl_boot_secret(init->boot, init->secret);
@@ -68,7 +68,7 @@ static ncclResult_t attach(struct init *init)
 static ncclResult_t listen_links(struct init *init)
 {
     if (!init->is_first) return ncclSuccess;
-    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_abort);
+    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_gate);
 }
 
 static ncclResult_t connect_links(struct init *init)
@@ -126,6 +126,15 @@ static ncclResult_t run_steps(struct init *init)
     return ncclSuccess;
 }
 
+/* From here on an abort finds a communicator, not an initialisation; 0 when it came before.
+ * Acquire pairs with that abort, which does not look at the handle again. */
+static int close_gate(struct ncclComm *comm)
+{
+    uint32_t gate = CCL_INIT_OPEN;
+    return atomic_compare_exchange_strong_explicit(&comm->init_gate, &gate, CCL_INIT_CLOSED,
+                                                   memory_order_acquire, memory_order_acquire);
+}
+
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
 {
     struct init init = {.args = args, .comm = comm};
@@ -139,12 +148,13 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
     device->base.set(caller_device);
-    /* An abort from another thread may have come after the last look at its flag. */
-    if (rc == ncclSuccess && ccl_comm_move(comm, CCL_COMM_STARTED) != ncclSuccess)
+    if (!close_gate(comm) && rc == ncclSuccess)
         rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
     if (rc == ncclSuccess) {
+        ccl_comm_move(comm, CCL_COMM_STARTED);
         CCL_INFO(CCL_LOG_INIT, "%s: %s%srank %d of %d on device %d, %u executors, %u processes",
-                 args->function, comm->name, comm->name[0] != '\0' ? ": " : "", comm->rank, comm->nranks, comm->device, comm->clique->topo->nexecs,
+                 args->function, comm->name, comm->name[0] != '\0' ? ": " : "", comm->rank,
+                 comm->nranks, comm->device, comm->clique->topo->nexecs,
                  comm->clique->topo->nprocs);
         return ncclSuccess;
     }
