@@ -16,8 +16,7 @@
 
 /* ---- parties ---- */
 
-static void append_party(struct ccl_party **head, struct ccl_party **tail,
-                         struct ccl_party *party)
+static void append_party(struct ccl_party **head, struct ccl_party **tail, struct ccl_party *party)
 {
     party->next = NULL;
     if (*tail == NULL)
@@ -160,6 +159,7 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
     TRY(add_pair(party, &pair));
     if (same_stream) {
         other->gate.left--;
+        if (other == party && party->gate.left == 0) party->has_gate = 0;
         atomic_fetch_sub_explicit(&other->refs, 1, memory_order_relaxed);
     }
     return ncclSuccess;
