@@ -72,9 +72,9 @@ struct ccl_clique {
 
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
-    struct ccl_exec *execs;   /* [nlocal_execs] */
+    struct ccl_exec *execs;                /* [nlocal_execs] */
     struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
-    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
+    struct ccl_queue *queues;              /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
@@ -84,10 +84,10 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
-    uint64_t *meet_flags;        /* per channel [nexecs * CCL_MEET_STRIDE] */
-    struct ccl_slot *meet_table; /* per channel [nranks] */
-    uint64_t *meet_signs;        /* per channel [nexecs] */
-    struct ccl_mesh *mesh;       /* NULL in a single process */
+    uint64_t *meet_flags;                    /* per channel [nexecs * CCL_MEET_STRIDE] */
+    struct ccl_slot *meet_table;             /* per channel [nranks] */
+    uint64_t *meet_signs;                    /* per channel [nexecs] */
+    struct ccl_mesh *mesh;                   /* NULL in a single process */
 
     uint32_t abort_word;   /* kernels poll it; set with the first error */
     uint32_t kernel_error; /* kernels set it when members disagree */

@@ -16,27 +16,11 @@ enum { POOL_KEEPS = 64 };
 /* Where a handle may go; NO_MOVE: nowhere on this event. */
 #define NO_MOVE CCL_COMM_NSTATES
 static const uint8_t moves[CCL_COMM_NSTATES][CCL_COMM_NEVENTS] = {
-    [CCL_COMM_FREE] = {NO_MOVE, NO_MOVE, NO_MOVE, NO_MOVE, NO_MOVE},
-    [CCL_COMM_STARTING] = {[CCL_COMM_STARTED] = CCL_COMM_READY,
-                           [CCL_COMM_DOOM] = CCL_COMM_DOOMED,
-                           [CCL_COMM_FAILED] = CCL_COMM_FREE,
-                           [CCL_COMM_FINALIZE] = NO_MOVE,
-                           [CCL_COMM_FREED] = NO_MOVE},
-    [CCL_COMM_DOOMED] = {[CCL_COMM_STARTED] = NO_MOVE,
-                         [CCL_COMM_DOOM] = NO_MOVE,
-                         [CCL_COMM_FAILED] = CCL_COMM_FREE,
-                         [CCL_COMM_FINALIZE] = NO_MOVE,
-                         [CCL_COMM_FREED] = NO_MOVE},
-    [CCL_COMM_READY] = {[CCL_COMM_STARTED] = NO_MOVE,
-                        [CCL_COMM_DOOM] = NO_MOVE,
-                        [CCL_COMM_FAILED] = NO_MOVE,
-                        [CCL_COMM_FINALIZE] = CCL_COMM_FINALIZED,
-                        [CCL_COMM_FREED] = CCL_COMM_FREE},
-    [CCL_COMM_FINALIZED] = {[CCL_COMM_STARTED] = NO_MOVE,
-                            [CCL_COMM_DOOM] = NO_MOVE,
-                            [CCL_COMM_FAILED] = NO_MOVE,
-                            [CCL_COMM_FINALIZE] = NO_MOVE,
-                            [CCL_COMM_FREED] = CCL_COMM_FREE},
+    /*                       STARTED         FAILED         FINALIZE            FREED */
+    [CCL_COMM_FREE] = {NO_MOVE, NO_MOVE, NO_MOVE, NO_MOVE},
+    [CCL_COMM_STARTING] = {CCL_COMM_READY, CCL_COMM_FREE, NO_MOVE, NO_MOVE},
+    [CCL_COMM_READY] = {NO_MOVE, NO_MOVE, CCL_COMM_FINALIZED, CCL_COMM_FREE},
+    [CCL_COMM_FINALIZED] = {NO_MOVE, NO_MOVE, NO_MOVE, CCL_COMM_FREE},
 };
 
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event)
@@ -112,11 +96,19 @@ ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function)
     return ncclSuccess;
 }
 
+int ccl_comm_cancel(struct ncclComm *comm)
+{
+    /* Whoever moves the gate off "open" decides. Release pairs with the initialising thread's
+     * closing of the gate: the handle is not looked at after that. */
+    uint32_t gate = CCL_INIT_OPEN;
+    return atomic_compare_exchange_strong_explicit(&comm->init_gate, &gate, CCL_INIT_ABORTED,
+                                                   memory_order_release, memory_order_relaxed);
+}
+
 int ccl_comm_is_starting(ncclComm_t comm)
 {
     /* Acquire pairs with ccl_comm_move: the fields of a ready handle are visible. */
-    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-    return state == CCL_COMM_STARTING || state == CCL_COMM_DOOMED;
+    return atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING;
 }
 
 ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function)

@@ -15,11 +15,13 @@
 enum ccl_comm_state {
     CCL_COMM_FREE,
     CCL_COMM_STARTING,
-    CCL_COMM_DOOMED, /* aborted while it started: the starting thread frees it */
     CCL_COMM_READY,
     CCL_COMM_FINALIZED,
     CCL_COMM_NSTATES
 };
+
+/* Who decides how an initialisation ends. */
+enum { CCL_INIT_OPEN, CCL_INIT_ABORTED, CCL_INIT_CLOSED };
 
 /* A PreMulSum operator; its id is CCL_REDOP_FIRST plus its index. */
 struct ccl_custom_op {
@@ -40,9 +42,9 @@ struct ccl_reg {
 struct ncclComm {
     _Atomic uint64_t magic_start;
     struct ncclComm *next_free;
-    _Atomic int state; /* enum ccl_comm_state */
-    _Atomic uint32_t init_abort;
-    struct ccl_clique *clique; /* NULL until initialised */
+    _Atomic int state;          /* enum ccl_comm_state */
+    _Atomic uint32_t init_gate; /* what boot polls as abort word: non-zero ends its waits */
+    struct ccl_clique *clique;  /* NULL until initialised */
     struct ccl_exec *exec;
     int nranks, rank, device;
     ncclConfig_t config;
@@ -70,13 +72,15 @@ void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle);
 /* What an API call asks of a state: a transition of the table in comm.c. */
 enum ccl_comm_event {
     CCL_COMM_STARTED,
-    CCL_COMM_DOOM,
     CCL_COMM_FAILED,
     CCL_COMM_FINALIZE,
     CCL_COMM_FREED,
     CCL_COMM_NEVENTS
 };
-/* Being initialised, or aborted meanwhile. */
+/* Aborts an initialisation; 0 when it is over already. The thread that runs it ends it and gives
+ * the handle back. */
+int ccl_comm_cancel(struct ncclComm *comm);
+/* Still being initialised. */
 int ccl_comm_is_starting(ncclComm_t comm);
 /* Moves the state, or ncclInvalidArgument when the table has no such move. */
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);

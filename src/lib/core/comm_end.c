@@ -11,6 +11,8 @@
 #include "core/redop.h"
 #include "core/reg.h"
 
+#include <sched.h>
+
 ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 {
     ncclResult_t error = ccl_clique_error(comm->clique);
@@ -52,13 +54,8 @@ ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 
 ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
-    /* The thread that initialises sees flag or state, fails and frees the handle. The flag comes
-     * first: once doomed, the handle may be gone. */
-    if (ccl_comm_is_starting(comm)) {
-        atomic_store_explicit(&comm->init_abort, 1, memory_order_relaxed);
-        if (ccl_comm_move(comm, CCL_COMM_DOOM) == ncclSuccess || ccl_comm_is_starting(comm))
-            return ncclSuccess;
-    }
+    if (ccl_comm_cancel(comm)) return ncclSuccess;
+    while (ccl_comm_is_starting(comm)) sched_yield(); /* its last instructions */
     struct ccl_clique *clique = comm->clique;
     if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
         ccl_clique_fail(clique, ncclRemoteError, 1, "rank %d on host %s aborted the communicator",

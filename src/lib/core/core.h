@@ -51,8 +51,8 @@ struct ccl_op {
 /* ncclSuccess when `comm` is a live communicator handle, else ncclInvalidArgument naming
  * `function` ("ncclAllReduce"). Reads only the handle's magics. */
 ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function);
-/* After ccl_comm_check, for queries: the stored asynchronous error, or ncclInvalidArgument while the
- * communicator initialises. */
+/* After ccl_comm_check, for queries: the stored asynchronous error, or ncclInvalidArgument while
+ * the communicator initialises. */
 ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function);
 /* The same for operations: also ncclInvalidUsage once it is finalized. */
 ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function);

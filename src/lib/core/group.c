@@ -79,8 +79,7 @@ static void cancel_others(struct job *failed)
 {
     struct group *group = failed->group;
     for (size_t i = 0; i < group->njobs; i++)
-        if (&group->jobs[i] != failed)
-            atomic_store_explicit(&group->jobs[i].comm->init_abort, 1, memory_order_relaxed);
+        if (&group->jobs[i] != failed) ccl_comm_cancel(group->jobs[i].comm);
 }
 
 static void *run_job(void *argument)
