@@ -82,16 +82,16 @@ static ncclResult_t find_default(struct ccl_host_stream **out)
     return rc;
 }
 
-/* The stream behind a handle; ncclInvalidArgument names one that is no stream. */
+/* The stream behind a handle; ncclInvalidArgument names one that is no stream. `out` is written
+ * in any case: a compiler that does not know that ccl_err returns no 0 warns of NULL else. */
 ncclResult_t ccl_host_stream_find(cudaStream_t handle, struct ccl_host_stream **out)
 {
     uintptr_t bits = (uintptr_t)handle;
     if (bits <= LAST_SPECIAL_HANDLE) return find_default(out);
-    struct ccl_host_stream *stream = (struct ccl_host_stream *)(void *)handle;
+    struct ccl_host_stream *stream = *out = (struct ccl_host_stream *)(void *)handle;
     if (bits % _Alignof(struct ccl_host_queue) != 0 || bits < 4096 || stream->magic != STREAM_MAGIC)
         return ccl_err(ncclInvalidArgument, "stream %p is no stream of a host device",
                        (void *)handle);
-    *out = stream;
     return ncclSuccess;
 }
 
