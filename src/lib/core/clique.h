@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NRECENT = 64, CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
 
 struct ccl_set;
 struct ccl_party;
@@ -57,6 +57,13 @@ struct ccl_queue {
     struct ccl_pending *head, *tail;
 };
 
+/* A collective as its first rank called it, to compare the others with. */
+struct ccl_issued {
+    uint64_t number; /* sequence number plus 1; 0: none yet */
+    int rank;
+    struct ccl_op op; /* its handles are not to be used */
+};
+
 struct ccl_clique {
     struct ccl_clique *next; /* in the process's registry */
     uint8_t key[16];
@@ -65,8 +72,9 @@ struct ccl_clique {
 
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
-    struct ccl_exec *execs;   /* [nlocal_execs] */
-    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
+    struct ccl_exec *execs;                /* [nlocal_execs] */
+    struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
+    struct ccl_queue *queues;              /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
@@ -75,11 +83,11 @@ struct ccl_clique {
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
-    uint16_t depth, nchannels;
-    uint64_t *meet_flags;        /* per channel [nexecs * CCL_MEET_STRIDE] */
-    struct ccl_slot *meet_table; /* per channel [nranks] */
-    uint64_t *meet_signs;        /* per channel [nexecs] */
-    struct ccl_mesh *mesh;       /* NULL in a single process */
+    uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
+    uint64_t *meet_flags;                    /* per channel [nexecs * CCL_MEET_STRIDE] */
+    struct ccl_slot *meet_table;             /* per channel [nranks] */
+    uint64_t *meet_signs;                    /* per channel [nexecs] */
+    struct ccl_mesh *mesh;                   /* NULL in a single process */
 
     uint32_t abort_word;   /* kernels poll it; set with the first error */
     uint32_t kernel_error; /* kernels set it when members disagree */

@@ -31,6 +31,13 @@ CCL_DEVICE enum sched_wait wait_gates(const struct ccl_work *work, struct sched_
     return SCHED_GO;
 }
 
+/* An executor runs another operation in this one's place: ends the kernel, with a note of whom. */
+CCL_DEVICE void disagree(const struct ccl_work *work, uint32_t exec)
+{
+    set_note(work->note, CCL_WAIT_DISAGREE, exec);
+    set_error(work->error, CCL_ERROR_MISMATCH);
+}
+
 CCL_DEVICE void publish_slots(const struct ccl_work *work, struct ccl_meet *meet)
 {
     for (uint32_t i = 0; i < work->nlocal; i++) meet->table[work->first_local + i] = work->local[i];
@@ -59,7 +66,7 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     at->met = 0;
     if (step->flags & CCL_STEP_PUBLISH)
         for (uint32_t e = 0; e < work->nexecs; e++)
-            if (meet->signs[e] != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
+            if (meet->signs[e] != work->signature) disagree(work, e);
     return SCHED_GO;
 }
 
@@ -112,7 +119,7 @@ CCL_DEVICE void pass_slots(const struct ccl_work *work, const struct ccl_step *s
     if (step->in[0].space == CCL_CONN)
         for (uint32_t j = 0; j < step->in[0].count; j++) {
             struct ccl_conn *conn = range_conn(work, &step->in[0], channel, j);
-            if (*fifo_meta(conn) != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
+            if (*fifo_meta(conn) != work->signature) disagree(work, conn->peer);
             fifo_release(conn);
         }
     if (step->out[0].space == CCL_CONN)
