@@ -218,7 +218,8 @@ disagree NCCL_TESTS_DEVICE NCCL_TESTS_DEVICE=1 NCCL_TESTS_DEVICE=2 \
 begin 'processes may differ in what only one of them uses: -J, -S, -T'
 free_port
 world="WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
-env $world RANK=1 timeout 60 "$(driver all_reduce)" -n 2 $sizes -T 50 >"$tmp/second" 2>&1 </dev/null &
+env $world RANK=1 timeout 60 "$(driver all_reduce)" -n 2 $sizes -T 50 \
+    >"$tmp/second" 2>&1 </dev/null &
 pid=$!
 run 60 env $world RANK=0 "$(driver all_reduce)" -n 2 $sizes -S 1 -J "$tmp/one.json"
 want_code 0
