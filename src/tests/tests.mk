@@ -14,6 +14,7 @@ DRIVERS += scatter
 DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
+HARNESS_SRCS += src/tests/harness/agree.c
 HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
 HARNESS_SRCS += src/tests/harness/buffers.c
 HARNESS_SRCS += src/tests/harness/columns.c
@@ -26,6 +27,7 @@ HARNESS_SRCS += src/tests/harness/fill.c
 HARNESS_SRCS += src/tests/harness/help.c
 HARNESS_SRCS += src/tests/harness/json.c
 HARNESS_SRCS += src/tests/harness/main.c
+HARNESS_SRCS += src/tests/harness/marks.c
 HARNESS_SRCS += src/tests/harness/oob.c
 HARNESS_SRCS += src/tests/harness/oob_hub.c
 HARNESS_SRCS += src/tests/harness/oob_link.c
@@ -39,6 +41,7 @@ HARNESS_SRCS += src/tests/harness/report_json.c
 HARNESS_SRCS += src/tests/harness/report_text.c
 HARNESS_SRCS += src/tests/harness/run.c
 HARNESS_SRCS += src/tests/harness/run_check.c
+HARNESS_SRCS += src/tests/harness/run_memory.c
 HARNESS_SRCS += src/tests/harness/run_time.c
 HARNESS_SRCS += src/tests/harness/selftest.c
 HARNESS_SRCS += src/tests/harness/signals.c
