@@ -1,5 +1,5 @@
-# scripts/bench.awk makes the table and the record (-v record=FILE) of scripts/bench, which calls
-# it with four files: facts (key and text), bars, what was measured once, and times. A ratio is the
+# scripts/bench.awk makes the table and the record (-v record=FILE) of scripts/bench, which calls it
+# with four files: facts (key and text), bars, what was measured once, and times. A ratio is the
 # time of MPI over ours in the same round; of ratios and times the medians are printed. "best" is
 # the ratio of the least times of all rounds: on a busy machine it says more.
 
@@ -7,7 +7,11 @@ function median(text,    v, n, i, j, t) {
     n = split(text, v, " ")
     if (n == 0) return ""
     for (i = 2; i <= n; i++)
-        for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+        for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) {
+            t = v[j]
+            v[j] = v[j - 1]
+            v[j - 1] = t
+        }
     low = v[1]
     high = v[n]
     return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
@@ -85,9 +89,10 @@ function cell(variant, n, coll, bytes,    key, base, r, ratios, us, ratio, want,
     if (want != "") nbest += best != "" && best >= want + 0
     save(sprintf("{\"variant\": \"%s\", \"ranks\": %d, \"coll\": \"%s\", \"bytes\": %d, " \
         "\"us\": %s, \"mpi_us\": %s, \"ratio\": %s, \"ratios\": %s, \"times_us\": %s, " \
-        "\"mpi_times_us\": %s, \"least_us\": %s, \"mpi_least_us\": %s, \"bar\": %s, \"reached\": %s}", variant, n, coll, bytes, num(us),
-        num(median(times[base])), num(ratio), list(ratios), list(times[key]), list(times[base]),
-        num(least[key]), num(least[base]), num(want), m == " " ? "null" : m == "+" ? "true" : "false"))
+        "\"mpi_times_us\": %s, \"least_us\": %s, \"mpi_least_us\": %s, \"bar\": %s, " \
+        "\"reached\": %s}", variant, n, coll, bytes, num(us), num(median(times[base])),
+        num(ratio), list(ratios), list(times[key]), list(times[base]), num(least[key]),
+        num(least[base]), num(want), m == " " ? "null" : m == "+" ? "true" : "false"))
     ratio = median(ratios)
     span = ratio == "" ? "-" : \
         ratio_text(ratio) " (" ratio_text(low) ".." ratio_text(high) ")"
@@ -95,7 +100,7 @@ function cell(variant, n, coll, bytes,    key, base, r, ratios, us, ratio, want,
 }
 
 function table(n,    c, s, v, base) {
-    printf "\n%d ranks: microseconds a call, and how many times as fast as MPI: (least..most), best\n", n
+    printf "\n%d ranks: microseconds a call; times as fast as MPI (least..most), best\n", n
     printf "%-14s %7s %7s", "", "", "MPI"
     for (v = 1; v <= 3; v++) printf " | %-33s", variants[v]
     print ""
@@ -123,7 +128,8 @@ function shares(    n, c, v, i, bytes, us, share, want, m) {
                     fact["copy_gb_per_s"]
                 want = bar_of("share", variants[v], n, bytes)
                 m = mark("share", share, want, 0)
-                printf " | %-10s %5s %% %s", variants[v], share == "" ? "-" : sprintf("%.0f", share), m
+                printf " | %-10s %5s %% %s", variants[v],
+                    share == "" ? "-" : sprintf("%.0f", share), m
                 save(sprintf("{\"share_of\": \"%s\", \"ranks\": %d, \"coll\": \"%s\", " \
                     "\"bytes\": %d, \"percent\": %s, \"bar\": %s}", variants[v], n, colls[c],
                     bytes, share == "" ? "null" : sprintf("%.1f", share), num(want)))
