@@ -85,7 +85,7 @@ function cell(variant, n, coll, bytes,    key, base, r, ratios, us, ratio, want,
     ratio = median(ratios)
     want = has_mpi ? bar_of("ratio", variant, n, bytes) : ""
     m = mark("ratio " n " " variant, ratio, want, 0)
-    best = (key in least) && (base in least) ? least[base] / least[key] : ""
+    best = least[key] > 0 && least[base] > 0 ? least[base] / least[key] : ""
     if (want != "") nbest["ratio " n " " variant] += best != "" && best >= want + 0
     save(sprintf("{\"variant\": \"%s\", \"ranks\": %d, \"coll\": \"%s\", \"bytes\": %d, " \
         "\"us\": %s, \"mpi_us\": %s, \"ratio\": %s, \"ratios\": %s, \"times_us\": %s, " \
@@ -201,7 +201,7 @@ END {
     }
     printf "%d of %d cells reach their bar\n", reached, all
     if (fact["load_before"] > fact["cores"] / 2 || fact["load_after"] > 3 * fact["cores"])
-        print "the machine was busy: what MPI loses to other programs is in the ratios"
+        print "the machine was busy: what a side loses to other programs is in its times"
     printf "{\n  \"schema_version\": 1,\n" >record
     for (i = 1; i <= nfacts; i++) printf "  \"%s\": %s,\n", facts[i], quoted(fact[facts[i]]) >record
     printf "  \"cells_with_bar\": %d,\n  \"cells_reached\": %d,\n", all, reached >record
