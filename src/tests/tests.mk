@@ -73,12 +73,18 @@ TEST_SRCS += src/tests/unit/test.c
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
 UNIT_TESTS += test_base
 UNIT_TESTS += test_base_env
+UNIT_TESTS += test_boot
+UNIT_TESTS += test_boot_mesh
+UNIT_TESTS += test_boot_strangers
+UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_device
 UNIT_TESTS += test_device_streams
 UNIT_TESTS += test_framework
+UNIT_TESTS += test_mac
 UNIT_TESTS += test_oob
 UNIT_TESTS += test_options
 UNIT_TESTS += test_report
+UNIT_TESTS += test_shm
 UNIT_TESTS += test_sizes
 UNIT_TESTS += test_split
 UNIT_TESTS += test_stats
@@ -94,14 +100,25 @@ test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 # Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
 SIM_TESTS += test_schedules
 test_schedules_SRCS += src/tests/sim/world.c
-UNIT_TESTS += test_boot
-UNIT_TESTS += test_boot_mesh
-UNIT_TESTS += test_boot_strangers
-UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_mac
-UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
+
+# Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
+# a unit test.
+CORE_TESTS += test_arith
+CORE_TESTS += test_join
+CORE_TESTS += test_life
+CORE_TESTS += test_order
+CORE_TESTS += test_p2p
+CORE_TESTS += test_process
+CORE_TESTS += test_process_faults
+test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
+test_join_SRCS += src/tests/core/kit.c
+test_life_SRCS += src/tests/core/kit.c
+test_order_SRCS += src/tests/core/kit.c
+test_p2p_SRCS += src/tests/core/kit.c
+test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
@@ -127,7 +144,7 @@ conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
-MPI_TESTS +=
+MPI_TESTS += src/tests/oracle/oracle_mpi.c
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
 PRELOADS += src/tests/wrap/wrap_faults.c

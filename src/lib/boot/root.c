@@ -125,6 +125,8 @@ static void step(struct ccl_root *root)
     for (int i = 0; i < nconns; i++) serve(root, root->conns[i], polls[i].revents);
     /* The door comes last: an arrival may move the array of connections. */
     ccl_door_step(root->door, polls + nconns + 1);
+    int starved = ccl_door_starved(root->door);
+    if (starved != 0) ccl_root_starve(root, starved);
     if (ccl_clock_ns() >= root->deadline_ns) ccl_root_expire(root);
     sweep(root);
 }
@@ -152,20 +154,31 @@ static void *run_root(void *argument)
     return NULL;
 }
 
+/* Held over a fork, so that the child finds the list whole. */
+static void lock_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
 /* A forked child has the memory of the roots but not their threads. It gives up the listening
  * sockets, so that nobody connects to a root that is no more because a child holds its socket. */
 static void forget_in_child(void)
 {
-    pthread_mutex_init(&list_lock, NULL);
     for (struct ccl_root *root = roots; root != NULL; root = root->next) {
         if (root->listen_fd >= 0) close(root->listen_fd);
         root->listen_fd = -1;
     }
+    unlock_list();
 }
 
 static void prepare_fork(void)
 {
-    pthread_atfork(NULL, NULL, forget_in_child);
+    pthread_atfork(lock_list, unlock_list, forget_in_child);
 }
 
 static ncclResult_t fill_root(struct ccl_root *root)

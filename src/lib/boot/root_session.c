@@ -227,8 +227,11 @@ void ccl_root_welcome(void *context, const struct ccl_arrival *arrival)
         close(arrival->link.fd);
         return;
     }
-    if (!keep_conn(root, conn) ||
-        (root->nranks == 0 && start_session(root, &arrival->hello) != ncclSuccess)) {
+    if (!keep_conn(root, conn)) {
+        ccl_root_conn_free(conn);
+        return;
+    }
+    if (root->nranks == 0 && start_session(root, &arrival->hello) != ncclSuccess) {
         close_conn(root, conn);
         return;
     }
@@ -345,6 +348,16 @@ static void list_missing(const struct ccl_root *root, int joined, char *out, siz
         snprintf(out, out_bytes, "ranks %s of %d have", list, root->nranks);
     else
         snprintf(out, out_bytes, "%d ranks (%s%s) of %d have", missing, list, more, root->nranks);
+}
+
+void ccl_root_starve(struct ccl_root *root, int code)
+{
+    char missing[256];
+    if (root->nranks == 0 || root->failed) return;
+    list_missing(root, 0, missing, sizeof missing);
+    fail_session(root, ncclSystemError,
+                 "%s not joined: the root cannot accept connections: %s (see ulimit -n)", missing,
+                 strerror(code));
 }
 
 void ccl_root_expire(struct ccl_root *root)

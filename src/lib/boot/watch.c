@@ -35,20 +35,31 @@ struct pass {
     int cap, n;
 };
 
+/* Held over a fork, so that the child finds the list whole. */
+static void lock_list(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
 /* The watches of the parent are not the child's, nor is the thread. */
 static void forget_in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&changed, NULL);
     state = ABSENT;
     list = NULL;
     if (wake_fd >= 0) close(wake_fd);
     wake_fd = -1;
+    unlock_list();
 }
 
 static void prepare_fork(void)
 {
-    pthread_atfork(NULL, NULL, forget_in_child);
+    pthread_atfork(lock_list, unlock_list, forget_in_child);
 }
 
 static void wake(void)

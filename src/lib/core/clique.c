@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
+#include "boot/boot.h"
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
@@ -132,7 +133,6 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
-        if (clique->execs[e].last != NULL) ccl_device()->base.event_destroy(clique->execs[e].last);
     }
     ccl_pairs_free(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
@@ -144,11 +144,19 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->meet_signs);
     ccl_free(clique->left);
     ccl_free(clique->queues);
-    ccl_free(clique->comms);
     ccl_free(clique->execs);
     ccl_topo_free(clique->topo);
     pthread_mutex_destroy(&clique->lock);
     ccl_free(clique);
+}
+
+/* All ranks must use the same channels: the tightest configuration holds. */
+static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
+{
+    int fewest = UINT16_MAX;
+    for (int r = 0; r < nranks; r++)
+        if (peers[r].max_channels < fewest) fewest = peers[r].max_channels;
+    return fewest < 1 ? 1 : (uint16_t)fewest;
 }
 
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
@@ -164,8 +172,9 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
+    clique->max_channels = fewest_channels(peers, nranks);
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
-    TRY_GOTO(rc, CCL_NEW(&clique->comms, n), fail);
+    if (clique->nchannels > clique->max_channels) clique->nchannels = clique->max_channels;
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
@@ -237,7 +246,7 @@ static ncclResult_t check_reach(const struct ccl_clique *clique)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word)
 {
     if (ccl_clique_is_whole(clique)) return ncclSuccess;
@@ -246,9 +255,10 @@ ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[1
         .nprocs = clique->topo->nprocs,
         .self = clique->proc,
         .first_rank = clique->topo->first_rank,
+        .boot = boot,
         .abort_word = abort_word,
     };
-    memcpy(args.secret, secret, sizeof args.secret);
+    ccl_boot_secret(boot, args.secret);
     return ccl_mesh_listen(&args, &clique->mesh);
 }
 
@@ -324,6 +334,7 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     conn->slot_bytes = clique->slot_bytes;
     conn->depth = clique->depth;
     conn->peer = peer;
+    conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];
     *out = conn;
     return ncclSuccess;

@@ -18,11 +18,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NRECENT = 64, CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
 
 struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
+
+/* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
+struct ccl_turn {
+    uint64_t taken, due;
+};
 
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
@@ -31,12 +36,12 @@ struct ccl_exec {
     uint16_t index, first_slot, nlocal;
     struct ccl_plan *plans;           /* schedules made so far */
     struct ccl_conn **conns;          /* [nexecs][2][nchannels], each made at first use */
+    struct ccl_set *open;             /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
     struct ccl_meet meets[CCL_NCHANNELS];
-    chorus_event_t last; /* after the latest launch with connections; NULL before the first */
-    cudaStream_t last_stream;
-    uint64_t note; /* what its kernel waits for, kernel/work.h */
+    struct ccl_turn turn; /* of kernels that use connections or meetings */
+    uint64_t note;        /* what its kernel waits for, kernel/work.h */
 };
 
 /* Unmatched sends and receives between two ranks of this process, oldest first. */
@@ -52,6 +57,13 @@ struct ccl_queue {
     struct ccl_pending *head, *tail;
 };
 
+/* A collective as its first rank called it, to compare the others with. */
+struct ccl_issued {
+    uint64_t number; /* sequence number plus 1; 0: none yet */
+    int rank;
+    struct ccl_op op; /* its handles are not to be used */
+};
+
 struct ccl_clique {
     struct ccl_clique *next; /* in the process's registry */
     uint8_t key[16];
@@ -61,15 +73,17 @@ struct ccl_clique {
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
     struct ccl_exec *execs;   /* [nlocal_execs] */
-    struct ncclComm **comms;  /* [nranks] by rank; NULL for ranks of other processes */
+    struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
-    struct ccl_party *parties, *free_parties;
+    struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
+    struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
+    struct ccl_party *free_parties;
 
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
-    uint16_t depth, nchannels;
+    uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
     uint64_t *meet_flags;        /* per channel [nexecs * CCL_MEET_STRIDE] */
     struct ccl_slot *meet_table; /* per channel [nranks] */
     uint64_t *meet_signs;        /* per channel [nexecs] */
@@ -89,7 +103,7 @@ ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *pee
 void ccl_clique_detach(struct ccl_clique *clique);
 /* Transports, segments and links; called by the lowest local rank, in this order, each followed
  * by an exchange of results among all ranks. */
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word);
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
 

@@ -15,6 +15,7 @@
 enum ccl_comm_state {
     CCL_COMM_FREE,
     CCL_COMM_STARTING,
+    CCL_COMM_DOOMED, /* aborted while it started: the starting thread frees it */
     CCL_COMM_READY,
     CCL_COMM_FINALIZED,
     CCL_COMM_NSTATES
@@ -46,14 +47,13 @@ struct ncclComm {
     ncclConfig_t config;
     char name[64], net_name[32];
 
-    uint64_t nsets;          /* collectives issued so far */
-    _Atomic uint32_t flying; /* kernels on this rank's streams that have not retired */
-    struct ccl_conn **conns; /* [nranks][2] of send/recv, each made at first use */
-    chorus_event_t p2p_last; /* after the latest launch with send/recv connections */
-    cudaStream_t p2p_stream;
-    uint64_t p2p_note; /* what its send/recv kernel waits for, kernel/work.h */
+    uint64_t nsets;           /* collectives issued so far */
+    _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
+    struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
+    struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */
+    uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
     struct ccl_custom_op *ops;
-    int nops;
+    size_t nops;
     struct ccl_reg *regs;
     pthread_mutex_t reg_lock;
     uint64_t magic_end;
@@ -63,15 +63,20 @@ enum { CCL_REDOP_FIRST = ncclNumOps };
 
 ncclResult_t ccl_comm_take(struct ncclComm **out);
 void ccl_comm_give_back(struct ncclComm *comm);
+/* Ends a handle whose initialisation failed or never ran; *handle becomes NULL. */
+void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle);
 
 /* What an API call asks of a state: a transition of the table in comm.c. */
 enum ccl_comm_event {
     CCL_COMM_STARTED,
+    CCL_COMM_DOOM,
     CCL_COMM_FAILED,
     CCL_COMM_FINALIZE,
     CCL_COMM_FREED,
     CCL_COMM_NEVENTS
 };
+/* Being initialised, or aborted meanwhile. */
+int ccl_comm_is_starting(ncclComm_t comm);
 /* Moves the state, or ncclInvalidArgument when the table has no such move. */
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/group.h"
 #include "core/redop.h"
 #include "core/reg.h"
 
@@ -19,8 +20,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
     if (ccl_comm_move(comm, CCL_COMM_FINALIZE) != ncclSuccess)
         return ccl_err(ncclInvalidArgument, "ncclCommFinalize: rank %d: comm %p is %s", comm->rank,
                        (void *)comm,
-                       atomic_load(&comm->state) == CCL_COMM_STARTING ? "not initialised yet"
-                                                                      : "already finalized");
+                       ccl_comm_is_starting(comm) ? "not initialised yet" : "already finalized");
     ccl_comm_drain(comm);
     return ccl_clique_error(comm->clique);
 }
@@ -28,16 +28,12 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 /* Releases everything of a rank whose kernels have retired. */
 static void free_comm(struct ncclComm *comm)
 {
-    struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    clique->comms[comm->rank] = NULL;
-    pthread_mutex_unlock(&clique->lock);
-    if (comm->p2p_last != NULL) ccl_device()->base.event_destroy(comm->p2p_last);
+    ccl_group_forget(comm);
     for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
     ccl_free(comm->conns);
     ccl_redop_free(comm);
     ccl_reg_free(comm);
-    ccl_clique_detach(clique);
+    ccl_clique_detach(comm->clique);
     ccl_device()->drop();
     ccl_comm_move(comm, CCL_COMM_FREED);
     ccl_comm_give_back(comm);
@@ -45,7 +41,7 @@ static void free_comm(struct ncclComm *comm)
 
 ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 {
-    if (atomic_load(&comm->state) == CCL_COMM_STARTING)
+    if (ccl_comm_is_starting(comm))
         return ccl_err(ncclInvalidArgument,
                        "ncclCommDestroy: rank %d: comm %p is not initialised yet", comm->rank,
                        (void *)comm);
@@ -56,10 +52,12 @@ ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 
 ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
-        /* The thread that initialises sees the flag, fails and frees the handle. */
+    /* The thread that initialises sees flag or state, fails and frees the handle. The flag comes
+     * first: once doomed, the handle may be gone. */
+    if (ccl_comm_is_starting(comm)) {
         atomic_store_explicit(&comm->init_abort, 1, memory_order_relaxed);
-        return ncclSuccess;
+        if (ccl_comm_move(comm, CCL_COMM_DOOM) == ncclSuccess || ccl_comm_is_starting(comm))
+            return ncclSuccess;
     }
     struct ccl_clique *clique = comm->clique;
     if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
@@ -72,7 +70,7 @@ ncclResult_t ccl_comm_abort(ncclComm_t comm)
 
 ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING)
+    if (ccl_comm_is_starting(comm))
         *error = ncclInProgress;
     else
         *error = ccl_clique_error(comm->clique);

@@ -37,9 +37,18 @@ static ncclResult_t join_session(struct init *init)
     return ncclSuccess;
 }
 
+/* maxCTAs limits the channels; the policies that spare the device leave one. */
+static int max_channels(const ncclConfig_t *config)
+{
+    return config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT ? 1 : config->maxCTAs;
+}
+
 static ncclResult_t meet_peers(struct init *init)
 {
-    struct ccl_peer me = {.device = init->args->device};
+    struct ccl_peer me = {
+        .device = init->args->device,
+        .max_channels = max_channels(&init->args->config),
+    };
     TRY(ccl_topo_describe(&me));
     TRY(ccl_device()->identity(init->args->device, me.identity));
     TRY(CCL_NEW(&init->peers, (size_t)init->args->nranks));
@@ -51,9 +60,6 @@ static ncclResult_t attach(struct init *init)
     struct ncclComm *comm = init->comm;
     TRY(ccl_clique_attach(init->secret, init->peers, comm->nranks, comm->rank, &comm->clique));
     struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    clique->comms[comm->rank] = comm;
-    pthread_mutex_unlock(&clique->lock);
     comm->exec = ccl_clique_exec(clique, comm->rank);
     init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
     return ncclSuccess;
@@ -62,7 +68,7 @@ static ncclResult_t attach(struct init *init)
 static ncclResult_t listen_links(struct init *init)
 {
     if (!init->is_first) return ncclSuccess;
-    return ccl_clique_listen(init->comm->clique, init->secret, &init->comm->init_abort);
+    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_abort);
 }
 
 static ncclResult_t connect_links(struct init *init)
@@ -133,18 +139,18 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
     device->base.set(caller_device);
+    /* An abort from another thread may have come after the last look at its flag. */
+    if (rc == ncclSuccess && ccl_comm_move(comm, CCL_COMM_STARTED) != ncclSuccess)
+        rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
     if (rc == ncclSuccess) {
-        ccl_comm_move(comm, CCL_COMM_STARTED);
-        CCL_INFO(CCL_LOG_INIT, "%s: rank %d of %d on device %d, %u executors, %u processes",
-                 args->function, comm->rank, comm->nranks, comm->device, comm->clique->topo->nexecs,
+        CCL_INFO(CCL_LOG_INIT, "%s: %s%srank %d of %d on device %d, %u executors, %u processes",
+                 args->function, comm->name, comm->name[0] != '\0' ? ": " : "", comm->rank, comm->nranks, comm->device, comm->clique->topo->nexecs,
                  comm->clique->topo->nprocs);
         return ncclSuccess;
     }
     ccl_clique_detach(comm->clique);
     if (held) device->drop();
-    ccl_comm_move(comm, CCL_COMM_FAILED);
-    *args->comm = NULL;
-    ccl_comm_give_back(comm);
+    ccl_comm_drop(comm, args->comm);
     return rc;
 }
 
@@ -159,6 +165,7 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     comm->config = args->config;
     memcpy(comm->name, args->comm_name, sizeof comm->name);
     memcpy(comm->net_name, args->net_name, sizeof comm->net_name);
-    *args->comm = comm;
+    /* Release: a thread that aborts the initialisation finds a whole handle here. */
+    __atomic_store_n(args->comm, comm, __ATOMIC_RELEASE);
     return ccl_group_add_init(args, comm);
 }

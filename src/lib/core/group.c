@@ -34,22 +34,33 @@ struct group {
 };
 
 static _Thread_local struct group my_group;
+static pthread_key_t group_key;
+static int has_key;
+static pthread_once_t group_once = PTHREAD_ONCE_INIT;
 
-static ncclResult_t make_room(void **array, size_t used, size_t *room, size_t item_bytes)
+static void free_arrays(void *value)
 {
-    if (used < *room) return ncclSuccess;
-    void *grown;
-    size_t grown_room = *room == 0 ? 16 : *room * 2;
-    TRY(ccl_alloc(&grown, grown_room, item_bytes));
-    if (used > 0) memcpy(grown, *array, used * item_bytes);
-    ccl_free(*array);
-    *array = grown;
-    *room = grown_room;
-    return ncclSuccess;
+    struct group *group = value;
+    ccl_free(group->records);
+    ccl_free(group->jobs);
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&group_key, free_arrays) == 0;
+}
+
+/* What a thread's group holds goes with the thread. */
+static void own_group(void)
+{
+    pthread_once(&group_once, make_key);
+    if (has_key && pthread_getspecific(group_key) == NULL)
+        pthread_setspecific(group_key, &my_group);
 }
 
 ncclResult_t ccl_group_start(void)
 {
+    own_group();
     my_group.depth++;
     return ncclSuccess;
 }
@@ -82,10 +93,24 @@ static void *run_job(void *argument)
     return NULL;
 }
 
+/* The first cause is the job that did not fail because of the others; its text is the last error.
+ */
+static ncclResult_t find_cause(const struct group *group)
+{
+    const struct job *cause = NULL;
+    for (size_t i = 0; i < group->njobs; i++) {
+        const struct job *job = &group->jobs[i];
+        if (job->result == ncclSuccess) continue;
+        if (cause == NULL || cause->result == ncclInternalError) cause = job;
+    }
+    if (cause == NULL) return ncclSuccess;
+    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
+    return ccl_err(cause->result, "%s", cause->text);
+}
+
 /* One job runs here; several run side by side, since each waits for the others. */
 static ncclResult_t run_jobs(struct group *group)
 {
-    ncclResult_t rc = ncclSuccess;
     for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
     if (group->njobs == 1) {
         run_job(&group->jobs[0]);
@@ -98,29 +123,21 @@ static ncclResult_t run_jobs(struct group *group)
         if (job->started) continue;
         job->result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s", job->args.rank,
                               strerror(error));
+        snprintf(job->text, sizeof job->text, "%s", ccl_err_last());
         cancel_others(job);
     }
     for (size_t i = 0; i < group->njobs; i++) {
         struct job *job = &group->jobs[i];
         if (job->started) pthread_join(job->thread, NULL);
     }
-    /* The first cause is the job that did not fail because of the others. */
-    for (size_t i = 0; i < group->njobs; i++) {
-        struct job *job = &group->jobs[i];
-        if (job->result == ncclSuccess) continue;
-        if (rc == ncclSuccess || rc == ncclInternalError) rc = job->result;
-    }
-    return rc;
+    return find_cause(group);
 }
 
 /* Handles of initialisations that never ran. */
 static void drop_jobs(struct group *group)
 {
-    for (size_t i = 0; i < group->njobs; i++) {
-        *group->jobs[i].args.comm = NULL;
-        ccl_comm_move(group->jobs[i].comm, CCL_COMM_FAILED);
-        ccl_comm_give_back(group->jobs[i].comm);
-    }
+    for (size_t i = 0; i < group->njobs; i++)
+        ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
 }
 
 ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
@@ -128,18 +145,39 @@ ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclCom
     if (my_group.depth == 0) return ccl_comm_init_job(args, comm);
     struct group *group = &my_group;
     ncclResult_t rc =
-        make_room((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+        ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
     if (rc != ncclSuccess) {
-        *args->comm = NULL;
-        ccl_comm_move(comm, CCL_COMM_FAILED);
-        ccl_comm_give_back(comm);
+        ccl_comm_drop(comm, args->comm);
         return rc;
     }
     group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
     return ncclSuccess;
 }
 
+/* Runs the initialisations of one call, whatever group is open around it. */
+ncclResult_t ccl_comm_init_all(const struct ccl_init_args *args, int n)
+{
+    struct group around = my_group;
+    my_group = (struct group){0};
+    ncclResult_t rc = ccl_group_start();
+    for (int i = 0; i < n && rc == ncclSuccess; i++) rc = ccl_comm_init(&args[i]);
+    ccl_group_fail(rc);
+    ncclResult_t ended = ccl_group_end();
+    ccl_free(my_group.records);
+    my_group = around;
+    return rc != ncclSuccess ? rc : ended;
+}
+
 /* ---- operations ---- */
+
+void ccl_group_forget(struct ncclComm *comm)
+{
+    struct group *group = &my_group;
+    size_t kept = 0;
+    for (size_t i = 0; i < group->nrecords; i++)
+        if (group->records[i].op.comm != comm) group->records[kept++] = group->records[i];
+    group->nrecords = kept;
+}
 
 static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
 {
@@ -158,11 +196,14 @@ static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *re
         if (records[i].op.comm->clique == clique) rc = post_record(clique, &records[i]);
     for (uint16_t e = 0; rc == ncclSuccess && e < clique->nlocal_execs; e++) {
         struct ccl_exec *exec = &clique->execs[e];
-        if (exec->sets == NULL) continue;
+        if (exec->open == NULL) continue;
         device->set(clique->topo->peers[exec->view.rank_of[exec->first_slot]].device);
         rc = ccl_join_flush(exec);
     }
     if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
+    /* Some records were posted and others not: nobody could tell what comes next. */
+    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
+        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&clique->lock);
     return rc;
 }
@@ -192,8 +233,8 @@ ncclResult_t ccl_group_add(const struct ccl_record *record)
         struct ccl_record alone = *record;
         return post_all(&alone, 1);
     }
-    TRY(make_room((void **)&group->records, group->nrecords, &group->records_room,
-                  sizeof *group->records));
+    TRY(ccl_grow((void **)&group->records, group->nrecords, &group->records_room,
+                 sizeof *group->records));
     group->records[group->nrecords++] = *record;
     return ncclSuccess;
 }

@@ -1,5 +1,5 @@
 /* health.c: what a rank is doing and whom it waits for, in one line. Reads hints that kernels
- * leave in their notes; takes only the short lock of the clique. */
+ * leave in their notes; never waits for a lock. */
 #include "base/err.h"
 #include "core/comm.h"
 #include "core/join.h"
@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ranks of an executor as "3,7". */
-static void list_exec(const struct ccl_clique *clique, uint32_t index, char *text, size_t bytes)
+/* Adds to the text that a process closed its part, so that the wait has no end. */
+static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
 {
-    uint8_t in[UINT16_MAX + 1] = {0};
-    for (int r = 0; r < clique->topo->nranks; r++) in[r] = clique->topo->exec_of[r] == index;
-    ccl_topo_list(in, clique->topo->nranks, text, bytes);
+    const struct ccl_topo *topo = clique->topo;
+    uint16_t proc = topo->proc_of_exec[exec];
+    size_t used = strlen(text);
+    if (__atomic_load_n(&clique->left[proc], __ATOMIC_RELAXED))
+        snprintf(text + used, bytes - used, "; the process of rank %d has left",
+                 topo->first_rank[proc]);
 }
 
 static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
@@ -25,7 +28,7 @@ static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
     ccl_topo_list(in, exec->view.nranks, text, bytes);
 }
 
-static int describe_note(const struct ccl_clique *clique, uint64_t note, char *text, size_t bytes)
+static void describe_note(const struct ccl_clique *clique, uint64_t note, char *text, size_t bytes)
 {
     static const char *const phases[] = {
         [CCL_WAIT_NONE] = "runs",
@@ -33,18 +36,21 @@ static int describe_note(const struct ccl_clique *clique, uint64_t note, char *t
         [CCL_WAIT_MEET] = "waits for ranks %s to reach the meeting",
         [CCL_WAIT_DATA] = "waits for data from ranks %s",
         [CCL_WAIT_CREDIT] = "waits for ranks %s to take data",
+        [CCL_WAIT_DISAGREE] = "ended: other ranks called something else",
     };
     char ranks[256];
     uint32_t kind = (uint32_t)(note >> 32);
-    list_exec(clique, (uint32_t)note, ranks, sizeof ranks);
+    ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
     switch (kind) {
     case CCL_WAIT_MEET:
     case CCL_WAIT_DATA:
     case CCL_WAIT_CREDIT: {
         const char *phase = phases[kind], *hole = strstr(phase, "%s");
-        return snprintf(text, bytes, "%.*s%s%s", (int)(hole - phase), phase, ranks, hole + 2);
+        snprintf(text, bytes, "%.*s%s%s", (int)(hole - phase), phase, ranks, hole + 2);
+        tell_left(clique, (uint32_t)note, text, bytes);
+        break;
     }
-    default: return snprintf(text, bytes, "%s", phases[kind]);
+    default: snprintf(text, bytes, "%s", phases[kind]);
     }
 }
 
@@ -97,6 +103,7 @@ static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes
     snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
              kind == CCL_WAIT_DATA ? "Recv from" : "Send to", (uint32_t)note, (uint32_t)note,
              kind == CCL_WAIT_DATA ? "no data" : "takes no data");
+    tell_left(comm->clique, comm->clique->topo->exec_of[(uint32_t)note], text, bytes);
     return 1;
 }
 
@@ -105,12 +112,16 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     TRY(ccl_comm_check(comm, "chorus_comm_status"));
     if (text == NULL || bytes == 0)
         return ccl_err(ncclInvalidArgument, "chorus_comm_status: text is NULL or bytes is 0");
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
+    if (ccl_comm_is_starting(comm)) {
         snprintf(text, bytes, "initialising");
         return ncclSuccess;
     }
     struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
+    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
+    if (pthread_mutex_trylock(&clique->lock) != 0) {
+        snprintf(text, bytes, "inside a call");
+        return ncclSuccess;
+    }
     if (atomic_load(&comm->flying) == 0)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) &&

@@ -32,12 +32,14 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
         most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
         if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
     }
+    if (most > exec->clique->max_channels) most = exec->clique->max_channels;
     uint64_t wanted = block_bytes / plan->sched.npieces / least_bytes;
     if (wanted > most) wanted = most;
     return wanted < 1 ? 1 : (uint16_t)wanted;
 }
 
-/* Mixes what must agree between executors; FNV over the fields. */
+/* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
+ * of the operation. */
 static uint64_t sign_op(const struct ccl_set *set)
 {
     const struct ccl_record *record = &set->members[set->last].record;
@@ -46,12 +48,11 @@ static uint64_t sign_op(const struct ccl_set *set)
                          record->op.count_elems,
                          record->op.type,
                          (uint64_t)(uint32_t)record->op.root,
-                         record->factors.kind,
-                         record->factors.flags};
+                         (uint64_t)ccl_redop_class(record->op.redop)};
     uint64_t sign = 0xcbf29ce484222325u;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
-    return sign;
+    return (sign & CCL_SIGN_HASH) | set->seq << CCL_SIGN_HASH_BITS;
 }
 
 static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
@@ -88,6 +89,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->note = &exec->note;
     work->error = &clique->kernel_error;
     work->owner = set;
+    if (exec->view.nexecs > 1) work->turn = ccl_turn_take(&exec->turn, &work->ticket);
     work->count_elems = record->op.count_elems;
     work->signature = sign_op(set);
     work->divisor = exec->view.nranks;
@@ -132,31 +134,50 @@ ncclResult_t ccl_launch(struct ncclComm *comm, cudaStream_t stream,
                            ccl_err_last());
 }
 
+/* The kernel counts for every member: none of them is idle before it has retired. */
+static void count_others(struct ccl_set *set, uint32_t by)
+{
+    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+        if (i != set->last)
+            atomic_fetch_add_explicit(&set->members[i].record.op.comm->flying, by,
+                                      memory_order_relaxed);
+}
+
+/* Says what this executor ran while others ran something else in its place. */
+static void report_mismatch(const struct ccl_set *set)
+{
+    struct ccl_exec *exec = set->exec;
+    struct ccl_clique *clique = exec->clique;
+    uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0 ||
+        note >> 32 != CCL_WAIT_DISAGREE)
+        return;
+    char ranks[256];
+    ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                    "collective #%llu differs between ranks: rank %d called nccl%s(count %zu, "
+                    "datatype %d, op %d, root %d), ranks %s called something else",
+                    (unsigned long long)set->seq, op->comm->rank, ccl_coll_name(op->coll),
+                    op->count_elems, (int)op->type, (int)op->redop, op->root, ranks);
+}
+
 /* Releases open the gates and publish the operation's results to the members' streams. */
 static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
-    struct ncclComm *comm = set->members[set->last].record.op.comm;
+    report_mismatch(set);
+    struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
+    if (work->turn != NULL) ccl_turn_pass(work->turn);
+    for (uint16_t i = 0; i < work->nlocal; i++)
+        if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());
+    /* From here on the set may be used again, and with its last member the clique may go. */
     atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
-    ccl_launch_retired(comm);
-}
-
-/* Kernels of one executor that share connections run in issue order, whatever their streams. */
-static ncclResult_t chain_before(struct ccl_exec *exec, cudaStream_t stream)
-{
-    if (exec->last == NULL) return ccl_device()->base.event_create(&exec->last);
-    if (exec->last_stream == stream) return ncclSuccess;
-    return ccl_device()->base.stream_wait(stream, exec->last);
-}
-
-static ncclResult_t chain_after(struct ccl_exec *exec, cudaStream_t stream)
-{
-    exec->last_stream = stream;
-    return ccl_device()->base.event_record(exec->last, stream);
+    ccl_launch_retired(last);
 }
 
 ncclResult_t ccl_launch_set(struct ccl_set *set)
@@ -178,15 +199,15 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         .host = ccl_kernel_sched,
         .retire = retire_set,
     };
-    int is_connected = exec->view.nexecs > 1;
-    if (is_connected) TRY(chain_before(exec, op->stream));
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    count_others(set, 1);
     ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
     if (rc != ncclSuccess) {
+        count_others(set, UINT32_MAX);
         atomic_fetch_sub_explicit(&set->refs, 1, memory_order_relaxed);
         return rc;
     }
-    return is_connected ? chain_after(exec, op->stream) : ncclSuccess;
+    return ncclSuccess;
 }
 
 /* ---- gates ---- */

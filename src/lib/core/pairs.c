@@ -2,43 +2,50 @@
  * processes, and their launches.
  *
  * No cycle of waiting can arise: the records of a group end are posted at once under the lock, a
- * kernel waits only for gates of parties that were posted before it, and a gate stands behind the
- * kernel of its own party on the stream. */
+ * kernel waits only for parties that were posted before it or with it, and a party has arrived as
+ * soon as its kernel starts, though its gate stands behind that kernel on the stream. */
 #include "core/pairs.h"
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/launch.h"
+#include "kernel/fifo.h"
 #include "kernel/kernel.h"
 
 #include <string.h>
 
 /* ---- parties ---- */
 
-static void recycle_parties(struct ccl_clique *clique)
+static void append_party(struct ccl_party **head, struct ccl_party **tail, struct ccl_party *party)
 {
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) {
-        struct ccl_party *party = *link;
-        /* Acquire pairs with the last retiring kernel that refers to the party. */
-        int is_free =
-            !party->is_open && atomic_load_explicit(&party->refs, memory_order_acquire) == 0;
-        if (!is_free) {
-            link = &party->next;
-            continue;
-        }
-        *link = party->next;
-        party->next = clique->free_parties;
-        clique->free_parties = party;
-    }
+    party->next = NULL;
+    if (*tail == NULL)
+        *head = party;
+    else
+        (*tail)->next = party;
+    *tail = party;
 }
 
-/* The open party of a rank and stream. */
+/* Takes retired parties off the head of the flight. Acquire pairs with the last retiring kernel
+ * that refers to the party. */
+static void recycle_parties(struct ccl_clique *clique)
+{
+    struct ccl_party *party = clique->flying_parties;
+    while (party != NULL && atomic_load_explicit(&party->refs, memory_order_acquire) == 0) {
+        clique->flying_parties = party->next;
+        party->next = clique->free_parties;
+        clique->free_parties = party;
+        party = clique->flying_parties;
+    }
+    if (party == NULL) clique->flying_tail = NULL;
+}
+
+/* The open party of a rank and stream. Parties are launched in the order of their first call. */
 static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *op,
                                struct ccl_party **out)
 {
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next)
-        if (party->is_open && party->comm == op->comm && party->stream == op->stream) {
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next)
+        if (party->comm == op->comm && party->stream == op->stream) {
             *out = party;
             return ncclSuccess;
         }
@@ -53,26 +60,15 @@ static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *o
     party->stream = op->stream;
     party->npairs = 0;
     party->is_open = 1;
-    /* At the end of the list: parties are launched in the order of their first call. */
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) link = &(*link)->next;
-    party->next = NULL;
-    *link = party;
+    party->has_gate = 0;
+    append_party(&clique->open_parties, &clique->open_tail, party);
     *out = party;
     return ncclSuccess;
 }
 
 static ncclResult_t add_pair(struct ccl_party *party, const struct ccl_pair *pair)
 {
-    if (party->npairs == party->room) {
-        struct ccl_pair *grown;
-        uint32_t room = party->room == 0 ? 8 : party->room * 2;
-        TRY(CCL_NEW(&grown, room));
-        if (party->npairs > 0) memcpy(grown, party->pairs, party->npairs * sizeof *grown);
-        ccl_free(party->pairs);
-        party->pairs = grown;
-        party->room = room;
-    }
+    TRY(ccl_grow((void **)&party->pairs, party->npairs, &party->room, sizeof *party->pairs));
     party->pairs[party->npairs++] = *pair;
     return ncclSuccess;
 }
@@ -100,6 +96,7 @@ static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *qu
         .party = party,
     };
     party->gate.left++;
+    party->has_gate = 1;
     atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
     if (queue->tail == NULL)
         queue->head = pending;
@@ -134,7 +131,8 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
                                "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
                                (unsigned long long)sent, receiver, (unsigned long long)received);
     struct ccl_party *other = first->party;
-    int same_stream = other->stream == party->stream;
+    /* The default stream has one handle on all devices. */
+    int same_stream = other->stream == party->stream && other->comm->device == party->comm->device;
     if (same_stream && !other->is_open)
         return ccl_clique_fail(clique, ncclInvalidUsage, 1,
                                "ranks %d and %d send and receive on the same stream but not in "
@@ -153,6 +151,7 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
     TRY(add_pair(party, &pair));
     if (same_stream) {
         other->gate.left--;
+        if (other == party && party->gate.left == 0) party->has_gate = 0;
         atomic_fetch_sub_explicit(&other->refs, 1, memory_order_relaxed);
     }
     return ncclSuccess;
@@ -213,25 +212,36 @@ struct pairs_owner {
     struct ccl_party *party;
 };
 
+/* Names the message at which the kernel stopped, if it was one of this party. */
+static void report_sizes(const struct ccl_party *party)
+{
+    if (__atomic_load_n(&party->comm->clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    for (uint32_t i = 0; i < party->npairs; i++) {
+        const struct ccl_pair *pair = &party->pairs[i];
+        if (pair->role != CCL_PAIR_RECV || pair->state != CCL_PAIR_MOVING ||
+            !fifo_has_data(pair->conn) || *fifo_meta(pair->conn) == pair->bytes)
+            continue;
+        ccl_clique_fail(party->comm->clique, ncclInvalidUsage, 1,
+                        "rank %u sends %llu bytes to rank %d, which receives %llu",
+                        pair->conn->peer, (unsigned long long)*fifo_meta(pair->conn),
+                        party->comm->rank, (unsigned long long)pair->bytes);
+        return;
+    }
+}
+
 static void retire_pairs(void *args)
 {
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
+    report_sizes(party);
+    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
     }
     atomic_fetch_sub_explicit(&party->refs, 1, memory_order_release);
     ccl_launch_retired(comm);
-}
-
-/* Kernels of one rank that use connections run in issue order, whatever their streams. */
-static ncclResult_t chain_before(struct ncclComm *comm, cudaStream_t stream)
-{
-    const struct chorus_devices *device = &ccl_device()->base;
-    if (comm->p2p_last == NULL) return device->event_create(&comm->p2p_last);
-    return comm->p2p_stream == stream ? ncclSuccess : device->stream_wait(stream, comm->p2p_last);
 }
 
 static ncclResult_t launch_party(struct ccl_party *party)
@@ -244,6 +254,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .work =
             {
                 .pairs = party->pairs,
+                .own_gate = party->has_gate ? &party->gate : NULL,
                 .npairs = party->npairs,
                 .abort_word = &clique->abort_word,
                 .note = &comm->p2p_note,
@@ -259,16 +270,14 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .host = ccl_kernel_pairs,
         .retire = retire_pairs,
     };
-    if (has_conns) TRY(chain_before(comm, party->stream));
+    if (has_conns) owner.work.turn = ccl_turn_take(&comm->p2p_turn, &owner.work.ticket);
     atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
     ncclResult_t rc = ccl_launch(comm, party->stream, &spec);
     if (rc != ncclSuccess) {
         atomic_fetch_sub_explicit(&party->refs, 1, memory_order_relaxed);
         return rc;
     }
-    if (!has_conns) return ncclSuccess;
-    comm->p2p_stream = party->stream;
-    return ccl_device()->base.event_record(comm->p2p_last, party->stream);
+    return ncclSuccess;
 }
 
 static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party *party)
@@ -284,34 +293,39 @@ static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party
 ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
 {
     ncclResult_t rc = ncclSuccess;
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open || rc != ncclSuccess) continue;
-        rc = check_self(clique, party);
-        if (rc == ncclSuccess && party->npairs > 0) rc = launch_party(party);
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next) {
+        if (rc == ncclSuccess) rc = check_self(clique, party);
+        if (rc != ncclSuccess || party->npairs == 0) continue;
+        ccl_device()->base.set(party->comm->device);
+        rc = launch_party(party);
     }
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open) continue;
+    /* Behind all kernels, so that none has to pass a gate on a hardware queue that they share. */
+    while (clique->open_parties != NULL) {
+        struct ccl_party *party = clique->open_parties;
+        clique->open_parties = party->next;
         party->is_open = 0;
-        int is_waiting =
-            __atomic_load_n(&party->gate.left, __ATOMIC_RELAXED) != 0 ||
-            atomic_load_explicit(&party->refs, memory_order_relaxed) > (party->npairs > 0 ? 1 : 0);
-        if (rc == ncclSuccess && is_waiting)
-            rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
+        append_party(&clique->flying_parties, &clique->flying_tail, party);
+        if (rc != ncclSuccess || !party->has_gate) continue;
+        ccl_device()->base.set(party->comm->device);
+        rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
     }
+    clique->open_tail = NULL;
     return rc;
 }
 
 void ccl_pairs_free(struct ccl_clique *clique)
 {
-    struct ccl_party *lists[] = {clique->parties, clique->free_parties};
-    for (int i = 0; i < 2; i++)
+    struct ccl_party *lists[] = {clique->open_parties, clique->flying_parties,
+                                 clique->free_parties};
+    for (int i = 0; i < 3; i++)
         while (lists[i] != NULL) {
             struct ccl_party *party = lists[i];
             lists[i] = party->next;
             ccl_free(party->pairs);
             ccl_free(party);
         }
-    clique->parties = clique->free_parties = NULL;
+    clique->open_parties = clique->open_tail = NULL;
+    clique->flying_parties = clique->flying_tail = clique->free_parties = NULL;
     size_t nranks = clique->topo == NULL ? 0 : clique->topo->nranks;
     for (size_t q = 0; clique->queues != NULL && q < nranks * nranks; q++)
         while (clique->queues[q].head != NULL) pop_pending(clique, &clique->queues[q]);

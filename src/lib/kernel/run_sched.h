@@ -15,6 +15,7 @@ struct sched_at {
     uint32_t gates_open; /* members whose streams have arrived, in order */
     uint32_t round, step;
     uint32_t met; /* this meeting has been announced */
+    uint32_t stamped;
 };
 
 enum sched_wait { SCHED_GO, SCHED_WAIT };
@@ -28,6 +29,13 @@ CCL_DEVICE enum sched_wait wait_gates(const struct ccl_work *work, struct sched_
             return SCHED_WAIT;
         }
     return SCHED_GO;
+}
+
+/* An executor runs another operation in this one's place: ends the kernel, with a note of whom. */
+CCL_DEVICE void disagree(const struct ccl_work *work, uint32_t exec)
+{
+    set_note(work->note, CCL_WAIT_DISAGREE, exec);
+    set_error(work->error, CCL_ERROR_MISMATCH);
 }
 
 CCL_DEVICE void publish_slots(const struct ccl_work *work, struct ccl_meet *meet)
@@ -58,7 +66,7 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     at->met = 0;
     if (step->flags & CCL_STEP_PUBLISH)
         for (uint32_t e = 0; e < work->nexecs; e++)
-            if (meet->signs[e] != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
+            if (meet->signs[e] != work->signature) disagree(work, e);
     return SCHED_GO;
 }
 
@@ -111,7 +119,7 @@ CCL_DEVICE void pass_slots(const struct ccl_work *work, const struct ccl_step *s
     if (step->in[0].space == CCL_CONN)
         for (uint32_t j = 0; j < step->in[0].count; j++) {
             struct ccl_conn *conn = range_conn(work, &step->in[0], channel, j);
-            if (*fifo_meta(conn) != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
+            if (*fifo_meta(conn) != work->signature) disagree(work, conn->peer);
             fifo_release(conn);
         }
     if (step->out[0].space == CCL_CONN)
@@ -140,15 +148,34 @@ CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channe
     return SCHED_GO;
 }
 
+/* Ranks that call different operations may all wait, or not wait at all: each says what it runs on
+ * all its connections, and looks at what the others say when it starts and when it waits. */
+CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
+{
+    for (uint32_t l = 0; l < work->nlinks; l++) {
+        const struct ccl_conn *conn = work->conns[channel * work->nlinks + l];
+        if (!conn->is_send && fifo_differs(conn, work->signature))
+            set_error(work->error, CCL_ERROR_MISMATCH);
+        if (!conn->is_send || at->stamped) continue;
+        fifo_stamp(conn, work->signature);
+        ccl_bell_ring(conn->bell);
+    }
+    at->stamped = 1;
+}
+
 /* Returns 1 when the channel is done or aborted, 0 when it has to wait. */
 CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
 {
     if (load_acquire32(work->abort_word)) return 1;
+    /* Acquire pairs with ccl_turn_pass: the connections stand as the kernel before left them. */
+    if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
+    if (work->nlinks > 0) stamp_conns(work, channel, at);
     for (; at->round < work->nrounds; at->round++, at->step = 0)
         for (; at->step < work->nsteps; at->step++) {
-            if (run_step(work, channel, at) == SCHED_WAIT) return 0;
+            enum sched_wait wait = run_step(work, channel, at);
             if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
+            if (wait == SCHED_WAIT) return 0;
         }
     set_note(work->note, CCL_WAIT_NONE, 0);
     return 1;

@@ -58,12 +58,17 @@ enum { CCL_FIFO_MAX_DEPTH = 64 };
 /* A FIFO of slots in memory that both ends map; the ring follows at CCL_FIFO_RING_AT. */
 struct ccl_fifo {
     uint64_t ready; /* slots filled so far; written by the sender */
-    uint64_t spare0[7];
+    uint64_t stamp; /* signature of the sender's latest operation that uses the connection */
+    uint64_t spare0[6];
     uint64_t credit; /* slots drained so far; written by the receiver */
     uint64_t spare1[7];
     uint64_t meta[CCL_FIFO_MAX_DEPTH]; /* per slot: what the sender says about the message */
 };
 enum { CCL_FIFO_RING_AT = 1024 };
+
+/* A signature: what ranks must agree on, hashed, below the low bits of the operation's number. */
+#define CCL_SIGN_HASH_BITS 48
+#define CCL_SIGN_HASH      (((uint64_t)1 << CCL_SIGN_HASH_BITS) - 1)
 
 struct ccl_bell;
 
@@ -74,7 +79,8 @@ struct ccl_conn {
     uint64_t seq; /* slots filled (sender) or drained (receiver) so far by this end */
     uint32_t slot_bytes;
     uint16_t depth;
-    uint16_t peer;         /* executor, or rank for send/recv connections */
+    uint16_t peer; /* executor, or rank for send/recv connections */
+    uint32_t is_send;
     struct ccl_bell *bell; /* of the process at the other end */
 };
 
@@ -111,7 +117,7 @@ enum { CCL_MEET_STRIDE = 8 };
 enum { CCL_ERROR_MISMATCH = 5 };
 
 /* Whom a kernel waits for; read by chorus_comm_status. kind << 32 | peer. */
-enum ccl_wait_kind { CCL_WAIT_NONE, CCL_WAIT_GATE, CCL_WAIT_MEET, CCL_WAIT_DATA, CCL_WAIT_CREDIT };
+enum ccl_wait_kind { CCL_WAIT_NONE, CCL_WAIT_GATE, CCL_WAIT_MEET, CCL_WAIT_DATA, CCL_WAIT_CREDIT, CCL_WAIT_DISAGREE };
 
 enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 
@@ -134,6 +140,8 @@ struct ccl_work {
     uint64_t count_elems; /* of a block */
     uint64_t chan_elems;  /* of a block, per channel */
     uint64_t piece_elems;
+    uint64_t *turn; /* with connections or meetings: the kernel runs when it is `ticket` */
+    uint64_t ticket;
     uint64_t signature; /* equal on all executors that run the same operation */
     uint32_t nrounds, divisor;
     uint16_t nsteps, npieces, nlinks, nchannels;
@@ -162,6 +170,9 @@ struct ccl_pair {
 
 struct ccl_pairs {
     struct ccl_pair *pairs;
+    struct ccl_gate *own_gate; /* follows on this stream: the stream has arrived; NULL: none */
+    uint64_t *turn;            /* with connections: the kernel runs when it is `ticket`; or NULL */
+    uint64_t ticket;
     uint32_t npairs, spare;
     const uint32_t *abort_word;
     uint64_t *note;

@@ -50,6 +50,9 @@ static struct {
     char why[256];
 } running;
 
+/* What the process had before test_prepare. */
+static struct test_snapshot inherited;
+
 static char stack_command[256];
 
 /* ---- checks ---- */
@@ -257,15 +260,18 @@ static void print_leftover(const char *what, const char *line)
 static int has_leftovers(const struct test_snapshot *before)
 {
     struct test_snapshot after;
+    /* A thread of test_prepare or of a failed case that still runs may close what it owns. */
+    int is_calm = test_snapshot_threads(before) <= test_snapshot_threads(&inherited);
+    const struct test_snapshot *lasting = is_calm ? NULL : &inherited;
     for (unsigned nap_ms = 1, waited_ms = 0;; waited_ms += nap_ms) {
         test_snapshot_take(&after);
-        if (test_snapshot_diff(before, &after, NULL) == 0) break;
+        if (test_snapshot_diff_lasting(before, &after, lasting, NULL) == 0) break;
         if (waited_ms >= test_settle_limit_ms) break;
         test_snapshot_free(&after);
         if (nap_ms < NAP_MS_MAX) nap_ms *= 2;
         nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
     }
-    size_t found = test_snapshot_diff(before, &after, print_leftover);
+    size_t found = test_snapshot_diff_lasting(before, &after, lasting, print_leftover);
     test_snapshot_free(&after);
     return found != 0;
 }
@@ -303,6 +309,21 @@ static enum outcome run_case(size_t index, size_t number)
     return failed ? FAILED : running.skipped ? SKIPPED : PASSED;
 }
 
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+/* Makes what lives as long as the process: also the thread that a sanitizer starts for itself
+ * together with the first one of the program. */
+static void prepare_process(void)
+{
+    pthread_t first;
+    if (pthread_create(&first, NULL, end_at_once, NULL) == 0) pthread_join(first, NULL);
+    test_snapshot_take(&inherited);
+    if (test_prepare != NULL) test_prepare();
+}
+
 /* The same in a process of its own; the line is printed there unless it died. */
 static enum outcome run_case_forked(size_t index, size_t number)
 {
@@ -310,7 +331,7 @@ static enum outcome run_case_forked(size_t index, size_t number)
     pid_t child = fork();
     if (child == 0) {
         install_handlers();
-        if (test_prepare != NULL) test_prepare();
+        prepare_process();
         exit(run_case(index, number) == FAILED);
     }
     int status = 0;
@@ -382,12 +403,13 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t ncase
         test_kill_children(); /* what the case that hung had started */
     if (!plan.fork_each) {
         install_handlers();
-        if (test_prepare != NULL) test_prepare();
+        prepare_process();
     }
     for (size_t i = 0, number = 0; i < ncases; i++) {
         if (!is_chosen(&cases[i]) || ++number == 0 || i < plan.first) continue;
         enum outcome outcome = plan.fork_each ? run_case_forked(i, number) : run_case(i, number);
         plan.nfailed += outcome == FAILED;
     }
+    test_snapshot_free(&inherited);
     return plan.nfailed != 0;
 }
