@@ -14,7 +14,7 @@ space   := $(empty) $(empty)
 # ---------------------------------------------------------------- variables, checked by name
 
 VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLAGS MPI MPI_HOME \
-             NAME_SUFFIX NVCC_GENCODE PREFIX SAN V
+             NAME_SUFFIX NVCC_GENCODE PREFIX QUICK SAN V
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
 ifneq ($(unknown),)
@@ -36,6 +36,7 @@ $(call one_of,CUDA,auto 0 1)
 $(call one_of,COV,0 1)
 $(call one_of,DEBUG,0 1)
 $(call one_of,FAULTS,0 1)
+$(call one_of,QUICK,0 1)
 $(call one_of,V,0 1)
 $(call one_of,SAN,address undefined thread address$(comma)undefined)
 $(foreach v,BUILDDIR CUDA_HOME DESTDIR MPI_HOME NAME_SUFFIX PREFIX,$(call one_word,$v))
@@ -142,6 +143,7 @@ SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
@@ -156,7 +158,8 @@ all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
 tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
-bench: lib $(BENCH_BINS)
+bench: report $(BENCH_BINS) $(BENCH_PAIR)
+	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
 
@@ -250,6 +253,14 @@ build_mpi  = $(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLA
 $(MPI_BINS): $$(call mpi_source,$$@) $B/flags $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
 	$(build_mpi)
+# Both sides of make bench share the timing loop; the side of MPI knows nothing of the library.
+$B/bench/bench_chorus: $(call objects,$(BENCH_SRCS) $(BENCH_LOOP)) $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$(filter %.o,$^) $(shared) $(call rpath,/..))
+$B/bench/bench_mpi: $(BENCH_MPI) $(call objects,$(BENCH_LOOP)) $B/flags
+	@mkdir -p $(@D)
+	$(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) \
+	  $(LDFLAGS) -MMD -MP -MF $B/obj/bench_mpi.d -o $@ $(filter %.c %.o,$^) $(LIBS)
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
 $(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -332,7 +343,8 @@ Targets
   all           libnccl.so.2, the drivers and the examples (the default)
   run           sets up, builds, runs all_reduce_perf on 8 ranks, records and plots it
   test          sets up, builds, runs all tests; the last line counts them
-  lib drivers examples tests bench cuda    parts of the build
+  bench         compares with Open MPI; QUICK=1 takes one minute instead of six
+  lib drivers examples tests cuda          parts of the build
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
   plots         draws plots/ from results/      dist     a source archive in dist/

@@ -126,6 +126,11 @@ test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 
+# The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
+BENCH_SRCS += src/tests/bench/bench_chorus.c
+BENCH_LOOP += src/tests/bench/loop.c
+BENCH_MPI  += src/tests/bench/bench_mpi.c
+
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …
 CONFORM_TESTS += conform_api
