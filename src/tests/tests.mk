@@ -120,6 +120,11 @@ test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
+# Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
+# have one case, skipped, unless FAULTS=1.
+FAULT_TESTS += test_faults
+test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 
