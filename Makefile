@@ -136,7 +136,7 @@ CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
-MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
+MPI_PLUGIN   := $(if $(mpicc),$B/chorus_mpi.so)
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
@@ -202,10 +202,10 @@ $B/obj/%.cu.o: %.cu $B/flags
 	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
 # nodelete: threads, and destructors of theirs, outlive a dlclose.
-$(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
+$(SO): $(LIB_OBJS) $(MAP) src/lib/lib.mk $B/flags
 	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 -Wl$(comma)-z$(comma)nodelete \
 	  $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
+	  -Wl$(comma)--version-script=$(MAP) $(LIB_OBJS))
 $(SONAME): $(SO)
 	$(Q)ln -sf libnccl.so.$(VERSION) $@
 $B/libnccl.so: $(SONAME)
@@ -343,6 +343,7 @@ Targets
   plots         draws plots/ from results/      dist     a source archive in dist/
   install       to PREFIX, below DESTDIR        uninstall
   clean         removes the build folder        help     this text
+  report        says whether MPI and CUDA are on or off, and why
 
 Variables
   CC=gcc AR=ar CFLAGS= LDFLAGS=   compiler, archiver and flags added to ours

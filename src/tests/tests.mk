@@ -60,7 +60,7 @@ HARNESS_SRCS += src/tests/harness/world_spawn.c
 HARNESS_SRCS += src/tests/harness/world_thread.c
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+MPI_PLUGIN_SRC := src/tests/harness/mpi_plugin.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
