@@ -21,6 +21,7 @@ struct init {
     struct ccl_boot *boot;
     struct ccl_peer *peers;
     uint8_t secret[16];
+    int agreed;   /* the last exchange of outcomes came to its end here */
     int is_first; /* lowest rank of this process: does what a process does once */
 };
 
@@ -79,8 +80,10 @@ static ncclResult_t agree(struct init *init, ncclResult_t mine)
     struct outcome outcome = {.code = (int32_t)mine};
     if (mine != ncclSuccess) snprintf(outcome.text, sizeof outcome.text, "%s", ccl_err_last());
     struct outcome *all;
+    init->agreed = 0;
     TRY(CCL_NEW(&all, (size_t)nranks));
     ncclResult_t rc = ccl_boot_allgather(init->boot, &outcome, all, sizeof outcome);
+    init->agreed = rc == ncclSuccess;
     for (int r = 0; rc == ncclSuccess && r < nranks; r++) {
         if (all[r].code == ncclSuccess) continue;
         rc = mine != ncclSuccess
@@ -103,14 +106,27 @@ static const struct {
     {"connect links", connect_links, 1},
 };
 
+/* The others may have heard the outcomes of the last step that this rank could not take, and hold
+ * a communicator. What is connected tells them. */
+static void tell_peers(struct init *init, ncclResult_t code)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_clique_fail(init->comm->clique, ncclRemoteError, 1, "rank %d failed to initialise: %.400s",
+                    init->comm->rank, text);
+    ccl_err(code, "%s", text);
+}
+
 static ncclResult_t run_steps(struct init *init)
 {
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    const size_t nsteps = sizeof steps / sizeof steps[0];
+    for (size_t i = 0; i < nsteps; i++) {
         ncclResult_t rc = steps[i].run(init);
         if (steps[i].agrees) rc = agree(init, rc);
         if (rc != ncclSuccess) {
             CCL_INFO(CCL_LOG_INIT, "%s: rank %d failed to %s", init->args->function,
                      init->args->rank, steps[i].name);
+            if (i + 1 == nsteps && !init->agreed) tell_peers(init, rc);
             return rc;
         }
     }
