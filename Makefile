@@ -156,7 +156,8 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $(MPI_BINS) \
+       $(PRELOAD_BINS)
 bench: lib $(BENCH_BINS)
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)

@@ -17,10 +17,10 @@ void ccl_fault_disarm(void);
 #define CCL_FAULT(point) (ccl_fault_hit(point))
 #define CCL_HAS_FAULTS   1
 #else
-#define ccl_fault_acted() (0u)
+#define ccl_fault_acted()  (0u)
 #define ccl_fault_disarm() ((void)0)
-#define CCL_HAS_FAULTS    0
-#define CCL_FAULT(point)  (0)
+#define CCL_HAS_FAULTS     0
+#define CCL_FAULT(point)   (0)
 #endif
 
 #endif

@@ -79,7 +79,8 @@ expect "kernels are built with -O3" 0 " -O3 " make -n -B V=1 build/obj/src/lib/k
 
 expect "help names the variables" 0 "NVCC_GENCODE=" make help
 make help | sed '/^Variables/,$d' >"$empty/help"
-for target in $(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/\.PHONY://; s/\\$//; s/FORCE//'); do
+targets=$(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/\.PHONY://; s/\\$//; s/FORCE//')
+for target in $targets; do
     expect "help names the target $target" 0 "^  (.* )?$target( |\$)" cat "$empty/help"
 done
 rm "$empty/help"
