@@ -137,10 +137,11 @@ CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
-MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
+MPI_PLUGIN   := $(if $(mpicc),$B/chorus_mpi.so)
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
+FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
 BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
@@ -157,7 +158,8 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $(MPI_BINS) \
+       $(PRELOAD_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 examples: $(EXAMPLE_BINS)
@@ -204,10 +206,10 @@ $B/obj/%.cu.o: %.cu $B/flags
 	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
 # nodelete: threads, and destructors of theirs, outlive a dlclose.
-$(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
+$(SO): $(LIB_OBJS) $(MAP) src/lib/lib.mk $B/flags
 	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 -Wl$(comma)-z$(comma)nodelete \
 	  $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
+	  -Wl$(comma)--version-script=$(MAP) $(LIB_OBJS))
 $(SONAME): $(SO)
 	$(Q)ln -sf libnccl.so.$(VERSION) $@
 $B/libnccl.so: $(SONAME)
@@ -240,6 +242,10 @@ $(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) 
 	@mkdir -p $(@D)
 	$(link_static)
 $(CORE_BINS): $B/tests/%: $B/obj/src/tests/core/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+$(FAULT_BINS): $B/tests/%: $B/obj/src/tests/fault/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
@@ -350,6 +356,7 @@ Targets
   plots         draws plots/ from results/      dist     a source archive in dist/
   install       to PREFIX, below DESTDIR        uninstall
   clean         removes the build folder        help     this text
+  report        says whether MPI and CUDA are on or off, and why
 
 Variables
   CC=gcc AR=ar CFLAGS= LDFLAGS=   compiler, archiver and flags added to ours

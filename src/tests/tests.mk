@@ -63,7 +63,7 @@ HARNESS_SRCS += src/tests/harness/world_spawn.c
 HARNESS_SRCS += src/tests/harness/world_thread.c
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+MPI_PLUGIN_SRC := src/tests/harness/mpi_plugin.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -122,6 +122,11 @@ test_order_SRCS += src/tests/core/kit.c
 test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+
+# Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
+# have one case, skipped, unless FAULTS=1.
+FAULT_TESTS += test_faults
+test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
