@@ -105,14 +105,27 @@ static const struct {
     {"connect links", connect_links, 1},
 };
 
+/* Where the last wait for all failed on this rank only, others hold a communicator by now. What is
+ * connected tells them. */
+static void tell_peers(struct init *init, ncclResult_t code)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_clique_fail(init->comm->clique, ncclRemoteError, 1, "rank %d failed to initialise: %.400s",
+                    init->comm->rank, text);
+    ccl_err(code, "%s", text);
+}
+
 static ncclResult_t run_steps(struct init *init)
 {
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    const size_t nsteps = sizeof steps / sizeof steps[0];
+    for (size_t i = 0; i < nsteps; i++) {
         ncclResult_t rc = steps[i].run(init);
         if (steps[i].agrees) rc = agree(init, rc);
         if (rc != ncclSuccess) {
             CCL_INFO(CCL_LOG_INIT, "%s: rank %d failed to %s", init->args->function,
                      init->args->rank, steps[i].name);
+            if (i + 1 == nsteps) tell_peers(init, rc);
             return rc;
         }
     }
