@@ -6,7 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 wrapper=$BUILDDIR/tests/wrap_faults.so
 small='-b 1K -e 4K -f 4'
-export ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"
 
 begin '0: fine'
 perf all_reduce $small -g 2
