@@ -58,10 +58,12 @@ LIB_SRCS += src/lib/topo/topo.c
 
 # algo
 LIB_SRCS += src/lib/algo/direct.c
+LIB_SRCS += src/lib/algo/logstep.c
 LIB_SRCS += src/lib/algo/registry.c
 LIB_SRCS += src/lib/algo/ring.c
 LIB_SRCS += src/lib/algo/sched.c
 LIB_SRCS += src/lib/algo/shot.c
+LIB_SRCS += src/lib/algo/tree.c
 
 # core
 LIB_SRCS += src/lib/core/clique.c

@@ -8,10 +8,13 @@
 #include "algo/sched.h"
 
 #include "base/err.h"
+#include "kernel/fold.h"
 
 static int supports(const struct ccl_sched_args *args)
 {
-    return args->view->mapped;
+    /* A fold takes a limited number of buffers; the other collectives are pairs of them. */
+    int is_pairs = args->coll >= CCL_SCHED_ALL_TO_ALL;
+    return args->view->mapped && (is_pairs || args->view->nranks <= CCL_FOLD_MAX);
 }
 
 static double cost(const struct ccl_sched_args *args, uint64_t bytes)

@@ -4,7 +4,13 @@
 #include <string.h>
 
 const struct ccl_algo_ops *const ccl_algos[] = {
-    &ccl_algo_direct, &ccl_algo_oneshot, &ccl_algo_twoshot, &ccl_algo_ring, NULL,
+    &ccl_algo_direct,
+    &ccl_algo_oneshot,
+    &ccl_algo_twoshot,
+    &ccl_algo_ring,
+    &ccl_algo_tree,
+    &ccl_algo_logstep,
+    NULL,
 };
 
 const struct ccl_algo_ops *ccl_algo_choose(const struct ccl_sched_args *args, uint64_t bytes,

@@ -36,13 +36,16 @@ struct ccl_sched {
     struct ccl_link *links;
     uint32_t nsteps, steps_room, nlinks, links_room;
     uint16_t npieces; /* pieces of a round */
+    uint16_t pack;    /* places of a slot, a piece each; 0 or 1: a slot holds one piece */
+    uint16_t lag;     /* rounds that CCL_STEP_LATE steps are behind, below 256 */
     int meets;        /* has MEET steps; such a schedule has one round */
 };
 
 struct ccl_sched_args {
     const struct ccl_view *view;
     enum ccl_sched_coll coll;
-    int root; /* rank, -1 for operations without one */
+    int root;            /* rank, -1 for operations without one */
+    uint32_t slot_bytes; /* that a slot of a connection holds */
 };
 
 /* One algorithm. A NULL hook means not supported. */
@@ -62,7 +65,8 @@ const struct ccl_algo_ops *ccl_algo_choose(const struct ccl_sched_args *args, ui
 
 /* Array of all algorithms in order of preference, NULL at the end. */
 extern const struct ccl_algo_ops *const ccl_algos[];
-extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_twoshot, ccl_algo_ring;
+extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_twoshot, ccl_algo_ring,
+    ccl_algo_tree, ccl_algo_logstep;
 
 /* ---- writing a schedule ---- */
 

@@ -10,6 +10,7 @@
 #include "algo/sched.h"
 
 #include "base/err.h"
+#include "kernel/fold.h"
 
 struct build {
     const struct ccl_sched_args *args;
@@ -18,14 +19,17 @@ struct build {
     uint16_t sends, recvs; /* first link of each; link sends + e goes to executor e */
 };
 
+/* A fold takes a limited number of buffers. */
 static int oneshot_supports(const struct ccl_sched_args *args)
 {
-    return args->view->nexecs > 1 && args->coll <= CCL_SCHED_REDUCE_SCATTER;
+    const struct ccl_view *view = args->view;
+    if (view->nexecs < 2 || args->coll > CCL_SCHED_REDUCE_SCATTER) return 0;
+    return view->nexecs <= CCL_FOLD_MAX - CCL_MAX_LOCAL;
 }
 
 static int twoshot_supports(const struct ccl_sched_args *args)
 {
-    return args->view->nexecs > 1 && args->coll == CCL_SCHED_ALL_REDUCE;
+    return args->coll == CCL_SCHED_ALL_REDUCE && oneshot_supports(args);
 }
 
 static double oneshot_cost(const struct ccl_sched_args *args, uint64_t bytes)

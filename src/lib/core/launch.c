@@ -103,9 +103,11 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->type = (uint8_t)record->op.type;
     work->redop = record->factors.kind;
     work->flags = record->factors.flags;
+    work->lag = (uint8_t)plan->sched.lag;
     work->nchannels =
         count_channels(exec, plan, work->count_elems * elem_bytes, record->op.comm->device);
-    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? clique->slot_bytes : 0);
+    uint64_t place_bytes = ccl_size_place(clique->slot_bytes, plan->sched.pack);
+    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? place_bytes : 0);
     fill_slots(work, set);
 }
 

@@ -71,7 +71,8 @@ fail:
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out)
 {
-    struct ccl_sched_args args = {&exec->view, (enum ccl_sched_coll)op->coll, op->root};
+    struct ccl_sched_args args = {&exec->view, (enum ccl_sched_coll)op->coll, op->root,
+                                  exec->clique->slot_bytes};
     const char *forced = ccl_param_text(CCL_PARAM_CHORUS_ALGO);
     const struct ccl_algo_ops *algo = ccl_algo_choose(&args, bytes, forced);
     if (algo == NULL)

@@ -28,9 +28,11 @@ CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *
 {
     const struct ccl_work *work = at->work;
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
-    if (range->space == CCL_CONN) return fifo_slot(work->conns[at->channel * work->nlinks + index]);
-    const struct ccl_slot *slot = find_slot(at, index);
     uint64_t block = (uint64_t)(range->block + (int)j * range->block_hop);
+    if (range->space == CCL_CONN)
+        return fifo_slot(work->conns[at->channel * work->nlinks + index]) +
+               block * work->piece_elems * ccl_fold_type_bytes(work->type);
+    const struct ccl_slot *slot = find_slot(at, index);
     uint64_t elem = block * work->count_elems + at->start;
     char *base = range->space == CCL_IN ? (char *)(uintptr_t)slot->in : slot->out;
     return base + elem * ccl_fold_type_bytes(work->type);

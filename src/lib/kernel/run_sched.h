@@ -62,10 +62,15 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     return SCHED_GO;
 }
 
-/* Elements of the step's piece in this channel and round, and where it starts in its block. */
+/* Elements of the step's piece in this channel and round, and where it starts in its block. A
+ * late step has none in the first rounds, the others have none in the last. */
 CCL_DEVICE uint64_t piece_bounds(const struct ccl_work *work, const struct ccl_step *step,
                                  uint32_t channel, uint32_t round, uint64_t *start)
 {
+    if (step->flags & CCL_STEP_LATE) {
+        if (round < work->lag) return 0;
+        round -= work->lag;
+    }
     uint64_t inside = ((uint64_t)round * work->npieces + step->piece) * work->piece_elems;
     uint64_t first = (uint64_t)channel * work->chan_elems;
     if (first >= work->count_elems || inside >= work->chan_elems) return 0;
@@ -108,13 +113,13 @@ CCL_DEVICE enum sched_wait wait_slots(const struct ccl_work *work, const struct 
 CCL_DEVICE void pass_slots(const struct ccl_work *work, const struct ccl_step *step,
                            uint32_t channel)
 {
-    if (step->in[0].space == CCL_CONN)
+    if (step->in[0].space == CCL_CONN && !(step->flags & CCL_STEP_KEEP))
         for (uint32_t j = 0; j < step->in[0].count; j++) {
             struct ccl_conn *conn = range_conn(work, &step->in[0], channel, j);
             if (*fifo_meta(conn) != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
             fifo_release(conn);
         }
-    if (step->out[0].space == CCL_CONN)
+    if (step->out[0].space == CCL_CONN && !(step->flags & CCL_STEP_FILL))
         for (uint32_t j = 0; j < step->out[0].count; j++) {
             struct ccl_conn *conn = range_conn(work, &step->out[0], channel, j);
             *fifo_meta(conn) = work->signature;
@@ -145,7 +150,7 @@ CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct
 {
     if (load_acquire32(work->abort_word)) return 1;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
-    for (; at->round < work->nrounds; at->round++, at->step = 0)
+    for (; at->round < work->nrounds + work->lag; at->round++, at->step = 0)
         for (; at->step < work->nsteps; at->step++) {
             if (run_step(work, channel, at) == SCHED_WAIT) return 0;
             if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;

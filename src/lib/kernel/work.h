@@ -29,10 +29,13 @@ enum ccl_kind { CCL_FOLD, CCL_MAP, CCL_MEET };
 enum {
     CCL_STEP_POST = 1,    /* FOLD: the result is final; integer averages divide here */
     CCL_STEP_PUBLISH = 2, /* MEET: publishes this executor's buffers before meeting */
+    CCL_STEP_LATE = 4,    /* works on the round `lag` rounds ago: a later stage of a pipeline */
+    CCL_STEP_KEEP = 8,    /* the slots read here are read again by a later step of the round */
+    CCL_STEP_FILL = 16,   /* the slots written here are completed by a later step of the round */
 };
 
 /* Element j of a range is slot (or link) first + j * hop, at block block + j * block_hop of that
- * buffer. Blocks are rank blocks; links have none. */
+ * buffer. Blocks are rank blocks; those of a link are places in its slot, a piece each. */
 struct ccl_range {
     uint8_t space, spare;
     uint16_t first, count;
@@ -138,7 +141,8 @@ struct ccl_work {
     uint32_t nrounds, divisor;
     uint16_t nsteps, npieces, nlinks, nchannels;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
-    uint8_t type, redop, flags, spare;
+    uint8_t type, redop, flags;
+    uint8_t lag; /* rounds that CCL_STEP_LATE steps are behind */
     struct ccl_slot local[CCL_MAX_LOCAL];
 };
 

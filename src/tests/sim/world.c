@@ -214,7 +214,9 @@ static void bind(struct world *w, struct executor *x)
     work->self = x->view.self;
     work->type = ncclUint64;
     work->redop = CCL_SUM;
-    ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? sim->slot_bytes : 0);
+    work->lag = (uint8_t)x->sched.lag;
+    uint64_t place_bytes = ccl_size_place(sim->slot_bytes, x->sched.pack);
+    ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? place_bytes : 0);
     for (uint16_t i = 0; i < work->nlocal; i++) {
         const struct buffer *b = &w->buffers[w->rank_of[work->first_local + i]];
         work->local[i].in = b->in_elems > 0 ? b->in : NULL;
@@ -234,7 +236,7 @@ static ncclResult_t make_executor(struct world *w, uint16_t e)
                                 w->rank_of,
                                 w->slot_of,
                                 sim->mapped};
-    struct ccl_sched_args args = {&x->view, sim->coll, sim->root};
+    struct ccl_sched_args args = {&x->view, sim->coll, sim->root, sim->slot_bytes};
     TRY(sim->algo->build(&args, &x->sched));
     TRY(make_conns(w, x));
     make_meets(w, x);
