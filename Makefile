@@ -97,7 +97,8 @@ include src/tests/tests.mk
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
 OPT  := $(if $(filter 1,$(DEBUG) $(COV)),-O0,$(if $(SAN),-O1,-O2)) -g
-KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3)
+# Nobody looks at the flags of float exceptions; without this, loops with choices do not vectorize.
+KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3) -fno-trapping-math
 INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
               $(if $(filter 1,$(COV)),--coverage)
@@ -138,6 +139,7 @@ DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
 MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
+CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
@@ -153,7 +155,7 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
 bench: lib $(BENCH_BINS)
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
@@ -180,7 +182,13 @@ $B/git-hash: FORCE | $B/.chorus-build
 
 $B/obj/src/lib/kernel/%.o: src/lib/kernel/%.c $B/flags
 	@mkdir -p $(@D)
-	$(call compile,$(KERNEL_OPT))
+	$(call compile,$(KERNEL_OPT) $(ISA))
+# Loops for instruction sets beyond the baseline; kernel/fold.c asks the processor before use.
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+$B/obj/src/lib/kernel/fold_avx2.o: ISA := -mavx2 -mf16c
+$B/obj/src/lib/kernel/fold_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c \
+                                          -mprefer-vector-width=512
+endif
 $B/obj/src/lib/api/api_info.o: src/lib/api/api_info.c $B/flags $B/git-hash
 	@mkdir -p $(@D)
 	$(call compile,-DCHORUS_GIT_HASH='"$(shell cat $B/git-hash)"')
@@ -224,6 +232,10 @@ $(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$
 	@mkdir -p $(@D)
 	$(link_static)
 $(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+$(CORE_BINS): $B/tests/%: $B/obj/src/tests/core/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)

@@ -4,6 +4,7 @@
 # base
 LIB_SRCS += src/lib/base/alloc.c
 LIB_SRCS += src/lib/base/clock.c
+LIB_SRCS += src/lib/base/cpu.c
 LIB_SRCS += src/lib/base/doorbell.c
 LIB_SRCS += src/lib/base/err.c
 LIB_SRCS += src/lib/base/fault.c
@@ -35,6 +36,9 @@ LIB_SRCS += src/lib/transport/transport.c
 
 # kernel: built with -O3
 LIB_SRCS += src/lib/kernel/fold.c
+LIB_SRCS += src/lib/kernel/fold_avx2.c
+LIB_SRCS += src/lib/kernel/fold_avx512.c
+LIB_SRCS += src/lib/kernel/fold_base.c
 LIB_SRCS += src/lib/kernel/kernel_host.c
 LIB_SRCS += src/lib/kernel/size.c
 

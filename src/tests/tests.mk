@@ -103,6 +103,23 @@ UNIT_TESTS += test_shm
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
+# Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
+# a unit test.
+CORE_TESTS += test_arith
+CORE_TESTS += test_join
+CORE_TESTS += test_life
+CORE_TESTS += test_order
+CORE_TESTS += test_p2p
+CORE_TESTS += test_process
+CORE_TESTS += test_process_faults
+test_arith_SRCS += src/tests/core/kit.c
+test_join_SRCS += src/tests/core/kit.c
+test_life_SRCS += src/tests/core/kit.c
+test_order_SRCS += src/tests/core/kit.c
+test_p2p_SRCS += src/tests/core/kit.c
+test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 

@@ -227,8 +227,11 @@ void ccl_root_welcome(void *context, const struct ccl_arrival *arrival)
         close(arrival->link.fd);
         return;
     }
-    if (!keep_conn(root, conn) ||
-        (root->nranks == 0 && start_session(root, &arrival->hello) != ncclSuccess)) {
+    if (!keep_conn(root, conn)) {
+        ccl_root_conn_free(conn);
+        return;
+    }
+    if (root->nranks == 0 && start_session(root, &arrival->hello) != ncclSuccess) {
         close_conn(root, conn);
         return;
     }

@@ -144,7 +144,6 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->meet_signs);
     ccl_free(clique->left);
     ccl_free(clique->queues);
-    ccl_free(clique->comms);
     ccl_free(clique->execs);
     ccl_topo_free(clique->topo);
     pthread_mutex_destroy(&clique->lock);
@@ -165,7 +164,6 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
-    TRY_GOTO(rc, CCL_NEW(&clique->comms, n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
@@ -324,6 +322,7 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     conn->slot_bytes = clique->slot_bytes;
     conn->depth = clique->depth;
     conn->peer = peer;
+    conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];
     *out = conn;
     return ncclSuccess;

@@ -61,7 +61,6 @@ struct ccl_clique {
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
     struct ccl_exec *execs;   /* [nlocal_execs] */
-    struct ncclComm **comms;  /* [nranks] by rank; NULL for ranks of other processes */
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *parties, *free_parties;

@@ -28,16 +28,12 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 /* Releases everything of a rank whose kernels have retired. */
 static void free_comm(struct ncclComm *comm)
 {
-    struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    clique->comms[comm->rank] = NULL;
-    pthread_mutex_unlock(&clique->lock);
     if (comm->p2p_last != NULL) ccl_device()->base.event_destroy(comm->p2p_last);
     for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
     ccl_free(comm->conns);
     ccl_redop_free(comm);
     ccl_reg_free(comm);
-    ccl_clique_detach(clique);
+    ccl_clique_detach(comm->clique);
     ccl_device()->drop();
     ccl_comm_move(comm, CCL_COMM_FREED);
     ccl_comm_give_back(comm);

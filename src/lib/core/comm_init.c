@@ -51,9 +51,6 @@ static ncclResult_t attach(struct init *init)
     struct ncclComm *comm = init->comm;
     TRY(ccl_clique_attach(init->secret, init->peers, comm->nranks, comm->rank, &comm->clique));
     struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    clique->comms[comm->rank] = comm;
-    pthread_mutex_unlock(&clique->lock);
     comm->exec = ccl_clique_exec(clique, comm->rank);
     init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
     return ncclSuccess;

@@ -79,10 +79,24 @@ static ncclResult_t expand(const struct ccl_op *op)
     return rc != ncclSuccess ? rc : ended;
 }
 
+/* The default stream is that of the rank's device, whatever device is current. A stream of another
+ * device could hold two executors that wait for each other. */
+static ncclResult_t check_stream(const struct ccl_op *op)
+{
+    const struct ccl_device_ops *device = ccl_device();
+    int current, of_stream;
+    TRY(device->base.get(&current));
+    if (current != op->comm->device) TRY(device->base.set(op->comm->device));
+    ncclResult_t rc = device->stream_device(op->stream, &of_stream);
+    if (current != op->comm->device) device->base.set(current);
+    if (rc != ncclSuccess || of_stream == op->comm->device) return rc;
+    return ccl_err(ncclInvalidArgument, "nccl%s: rank %d is on device %d, its stream on device %d",
+                   ccl_coll_name(op->coll), op->comm->rank, op->comm->device, of_stream);
+}
+
 ncclResult_t ccl_enqueue(const struct ccl_op *op)
 {
-    int device;
-    TRY(ccl_device()->stream_device(op->stream, &device));
+    TRY(check_stream(op));
     int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
     if (op->count_elems == 0 && !is_message) return ncclSuccess;
     CCL_INFO(CCL_LOG_COLL, "nccl%s: rank %d count %zu datatype %d op %d root %d stream %p",

@@ -34,6 +34,29 @@ struct group {
 };
 
 static _Thread_local struct group my_group;
+static pthread_key_t group_key;
+static int has_key;
+static pthread_once_t group_once = PTHREAD_ONCE_INIT;
+
+static void free_arrays(void *value)
+{
+    struct group *group = value;
+    ccl_free(group->records);
+    ccl_free(group->jobs);
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&group_key, free_arrays) == 0;
+}
+
+/* What a thread's group holds goes with the thread. */
+static void own_group(void)
+{
+    pthread_once(&group_once, make_key);
+    if (has_key && pthread_getspecific(group_key) == NULL)
+        pthread_setspecific(group_key, &my_group);
+}
 
 static ncclResult_t make_room(void **array, size_t used, size_t *room, size_t item_bytes)
 {
@@ -50,6 +73,7 @@ static ncclResult_t make_room(void **array, size_t used, size_t *room, size_t it
 
 ncclResult_t ccl_group_start(void)
 {
+    own_group();
     my_group.depth++;
     return ncclSuccess;
 }
@@ -82,10 +106,24 @@ static void *run_job(void *argument)
     return NULL;
 }
 
+/* The first cause is the job that did not fail because of the others; its text is the last error.
+ */
+static ncclResult_t find_cause(const struct group *group)
+{
+    const struct job *cause = NULL;
+    for (size_t i = 0; i < group->njobs; i++) {
+        const struct job *job = &group->jobs[i];
+        if (job->result == ncclSuccess) continue;
+        if (cause == NULL || cause->result == ncclInternalError) cause = job;
+    }
+    if (cause == NULL) return ncclSuccess;
+    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
+    return ccl_err(cause->result, "%s", cause->text);
+}
+
 /* One job runs here; several run side by side, since each waits for the others. */
 static ncclResult_t run_jobs(struct group *group)
 {
-    ncclResult_t rc = ncclSuccess;
     for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
     if (group->njobs == 1) {
         run_job(&group->jobs[0]);
@@ -98,19 +136,14 @@ static ncclResult_t run_jobs(struct group *group)
         if (job->started) continue;
         job->result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s", job->args.rank,
                               strerror(error));
+        snprintf(job->text, sizeof job->text, "%s", ccl_err_last());
         cancel_others(job);
     }
     for (size_t i = 0; i < group->njobs; i++) {
         struct job *job = &group->jobs[i];
         if (job->started) pthread_join(job->thread, NULL);
     }
-    /* The first cause is the job that did not fail because of the others. */
-    for (size_t i = 0; i < group->njobs; i++) {
-        struct job *job = &group->jobs[i];
-        if (job->result == ncclSuccess) continue;
-        if (rc == ncclSuccess || rc == ncclInternalError) rc = job->result;
-    }
-    return rc;
+    return find_cause(group);
 }
 
 /* Handles of initialisations that never ran. */

@@ -122,8 +122,7 @@ static ncclResult_t check_agreement(struct ccl_set *set, const struct ccl_record
         if (set->members[i].arrived) first = &set->members[i].record;
     const struct ccl_op *a = &first->op, *b = &record->op;
     if (a->coll == b->coll && a->count_elems == b->count_elems && a->type == b->type &&
-        a->root == b->root && first->factors.kind == record->factors.kind &&
-        first->factors.flags == record->factors.flags)
+        a->root == b->root && ccl_redop_class(a->redop) == ccl_redop_class(b->redop))
         return ncclSuccess;
     move_set(set, CCL_JOIN_DISAGREE);
     return ccl_clique_fail(

@@ -37,7 +37,8 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
     return wanted < 1 ? 1 : (uint16_t)wanted;
 }
 
-/* Mixes what must agree between executors; FNV over the fields. */
+/* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
+ * of the operation. */
 static uint64_t sign_op(const struct ccl_set *set)
 {
     const struct ccl_record *record = &set->members[set->last].record;
@@ -46,12 +47,11 @@ static uint64_t sign_op(const struct ccl_set *set)
                          record->op.count_elems,
                          record->op.type,
                          (uint64_t)(uint32_t)record->op.root,
-                         record->factors.kind,
-                         record->factors.flags};
+                         (uint64_t)ccl_redop_class(record->op.redop)};
     uint64_t sign = 0xcbf29ce484222325u;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
-    return sign;
+    return (sign & CCL_SIGN_HASH) | set->seq << CCL_SIGN_HASH_BITS;
 }
 
 static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
@@ -134,17 +134,29 @@ ncclResult_t ccl_launch(struct ncclComm *comm, cudaStream_t stream,
                            ccl_err_last());
 }
 
+/* The kernel counts for every member: none of them is idle before it has retired. */
+static void count_others(struct ccl_set *set, uint32_t by)
+{
+    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+        if (i != set->last)
+            atomic_fetch_add_explicit(&set->members[i].record.op.comm->flying, by,
+                                      memory_order_relaxed);
+}
+
 /* Releases open the gates and publish the operation's results to the members' streams. */
 static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
-    struct ncclComm *comm = set->members[set->last].record.op.comm;
+    struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
+    for (uint16_t i = 0; i < work->nlocal; i++)
+        if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());
+    /* From here on the set may be used again, and with its last member the clique may go. */
     atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
-    ccl_launch_retired(comm);
+    ccl_launch_retired(last);
 }
 
 /* Kernels of one executor that share connections run in issue order, whatever their streams. */
@@ -183,8 +195,10 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
     int is_connected = exec->view.nexecs > 1;
     if (is_connected) TRY(chain_before(exec, op->stream));
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    count_others(set, 1);
     ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
     if (rc != ncclSuccess) {
+        count_others(set, UINT32_MAX);
         atomic_fetch_sub_explicit(&set->refs, 1, memory_order_relaxed);
         return rc;
     }

@@ -2,13 +2,14 @@
  * processes, and their launches.
  *
  * No cycle of waiting can arise: the records of a group end are posted at once under the lock, a
- * kernel waits only for gates of parties that were posted before it, and a gate stands behind the
- * kernel of its own party on the stream. */
+ * kernel waits only for parties that were posted before it or with it, and a party has arrived as
+ * soon as its kernel starts, though its gate stands behind that kernel on the stream. */
 #include "core/pairs.h"
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/launch.h"
+#include "kernel/fifo.h"
 #include "kernel/kernel.h"
 
 #include <string.h>
@@ -53,6 +54,7 @@ static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *o
     party->stream = op->stream;
     party->npairs = 0;
     party->is_open = 1;
+    party->has_gate = 0;
     /* At the end of the list: parties are launched in the order of their first call. */
     struct ccl_party **link = &clique->parties;
     while (*link != NULL) link = &(*link)->next;
@@ -100,6 +102,7 @@ static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *qu
         .party = party,
     };
     party->gate.left++;
+    party->has_gate = 1;
     atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
     if (queue->tail == NULL)
         queue->head = pending;
@@ -134,7 +137,8 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
                                "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
                                (unsigned long long)sent, receiver, (unsigned long long)received);
     struct ccl_party *other = first->party;
-    int same_stream = other->stream == party->stream;
+    /* The default stream has one handle on all devices. */
+    int same_stream = other->stream == party->stream && other->comm->device == party->comm->device;
     if (same_stream && !other->is_open)
         return ccl_clique_fail(clique, ncclInvalidUsage, 1,
                                "ranks %d and %d send and receive on the same stream but not in "
@@ -213,11 +217,29 @@ struct pairs_owner {
     struct ccl_party *party;
 };
 
+/* Names the message at which the kernel stopped, if it was one of this party. */
+static void report_sizes(const struct ccl_party *party)
+{
+    if (__atomic_load_n(&party->comm->clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    for (uint32_t i = 0; i < party->npairs; i++) {
+        const struct ccl_pair *pair = &party->pairs[i];
+        if (pair->role != CCL_PAIR_RECV || pair->state != CCL_PAIR_MOVING ||
+            !fifo_has_data(pair->conn) || *fifo_meta(pair->conn) == pair->bytes)
+            continue;
+        ccl_clique_fail(party->comm->clique, ncclInvalidUsage, 1,
+                        "rank %u sends %llu bytes to rank %d, which receives %llu",
+                        pair->conn->peer, (unsigned long long)*fifo_meta(pair->conn),
+                        party->comm->rank, (unsigned long long)pair->bytes);
+        return;
+    }
+}
+
 static void retire_pairs(void *args)
 {
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
+    report_sizes(party);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
@@ -244,6 +266,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .work =
             {
                 .pairs = party->pairs,
+                .own_gate = party->has_gate ? &party->gate : NULL,
                 .npairs = party->npairs,
                 .abort_word = &clique->abort_word,
                 .note = &comm->p2p_note,
@@ -287,16 +310,17 @@ ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
     for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
         if (!party->is_open || rc != ncclSuccess) continue;
         rc = check_self(clique, party);
-        if (rc == ncclSuccess && party->npairs > 0) rc = launch_party(party);
+        if (rc != ncclSuccess || party->npairs == 0) continue;
+        ccl_device()->base.set(party->comm->device);
+        rc = launch_party(party);
     }
+    /* Behind all kernels, so that none has to pass a gate on a hardware queue that they share. */
     for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
         if (!party->is_open) continue;
         party->is_open = 0;
-        int is_waiting =
-            __atomic_load_n(&party->gate.left, __ATOMIC_RELAXED) != 0 ||
-            atomic_load_explicit(&party->refs, memory_order_relaxed) > (party->npairs > 0 ? 1 : 0);
-        if (rc == ncclSuccess && is_waiting)
-            rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
+        if (rc != ncclSuccess || !party->has_gate) continue;
+        ccl_device()->base.set(party->comm->device);
+        rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
     }
     return rc;
 }

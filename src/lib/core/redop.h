@@ -17,6 +17,11 @@ struct ccl_factors {
  * rounded to the type; one of integers divides the wrapped sum, truncating. */
 void ccl_redop_resolve(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type,
                        struct ccl_factors *factors);
+/* The operator as far as ranks must agree on it: custom ones have an id of their own on each. */
+static inline int ccl_redop_class(ncclRedOp_t op)
+{
+    return (int)op < CCL_REDOP_FIRST ? (int)op : CCL_REDOP_FIRST;
+}
 void ccl_redop_free(ncclComm_t comm);
 
 #endif

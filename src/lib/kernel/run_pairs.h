@@ -91,6 +91,10 @@ CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
 /* Returns 1 when all pairs are done or the communicator was aborted, 0 when it has to wait. */
 CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
 {
+    if (work->own_gate != NULL && !__atomic_load_n(&work->own_gate->reached, __ATOMIC_RELAXED)) {
+        store_release32(&work->own_gate->reached, 1);
+        ccl_bell_ring(work->bell);
+    }
     for (;;) {
         if (load_acquire32(work->abort_word)) return 1;
         if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
@@ -99,7 +103,10 @@ CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
             moved += (uint32_t)run_pair(work, &work->pairs[i]);
             done += work->pairs[i].state == CCL_PAIR_DONE;
         }
-        if (done == work->npairs) return 1;
+        if (done == work->npairs) {
+            set_note(work->note, CCL_WAIT_NONE, 0);
+            return 1;
+        }
         if (moved == 0) return 0;
     }
 }

@@ -15,6 +15,7 @@ struct sched_at {
     uint32_t gates_open; /* members whose streams have arrived, in order */
     uint32_t round, step;
     uint32_t met; /* this meeting has been announced */
+    uint32_t stamped;
 };
 
 enum sched_wait { SCHED_GO, SCHED_WAIT };
@@ -145,15 +146,32 @@ CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channe
     return SCHED_GO;
 }
 
+/* Ranks that call different operations may all wait, or not wait at all: each says what it runs on
+ * all its connections, and looks at what the others say when it starts and when it waits. */
+CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
+{
+    for (uint32_t l = 0; l < work->nlinks; l++) {
+        const struct ccl_conn *conn = work->conns[channel * work->nlinks + l];
+        if (!conn->is_send && fifo_differs(conn, work->signature))
+            set_error(work->error, CCL_ERROR_MISMATCH);
+        if (!conn->is_send || at->stamped) continue;
+        fifo_stamp(conn, work->signature);
+        ccl_bell_ring(conn->bell);
+    }
+    at->stamped = 1;
+}
+
 /* Returns 1 when the channel is done or aborted, 0 when it has to wait. */
 CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
 {
     if (load_acquire32(work->abort_word)) return 1;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
+    if (work->nlinks > 0) stamp_conns(work, channel, at);
     for (; at->round < work->nrounds + work->lag; at->round++, at->step = 0)
         for (; at->step < work->nsteps; at->step++) {
-            if (run_step(work, channel, at) == SCHED_WAIT) return 0;
+            enum sched_wait wait = run_step(work, channel, at);
             if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
+            if (wait == SCHED_WAIT) return 0;
         }
     set_note(work->note, CCL_WAIT_NONE, 0);
     return 1;

@@ -48,7 +48,8 @@ CCL_DEVICE uint32_t small_from_float(float value, struct ccl_format f)
     uint32_t magic = (127 - f.bias + drop + 1) << 23;
     uint32_t subnormal = float_bits(bits_float(magnitude) + bits_float(magic)) - magic;
     uint32_t result = magnitude < (128 - f.bias) << 23 ? subnormal : normal;
-    result = magnitude >= (127 + f.bias + 2) << 23 || result > f.max_finite ? f.overflow : result;
+    uint32_t is_over = (magnitude >= (129 + f.bias) << 23) | (result > f.max_finite);
+    result = is_over ? f.overflow : result;
     result = magnitude == 0x7f800000u ? f.infinity : result;
     uint32_t sign = bits >> 31 << f.sign_at;
     return magnitude > 0x7f800000u ? f.nan : result | sign;

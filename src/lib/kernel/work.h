@@ -61,12 +61,17 @@ enum { CCL_FIFO_MAX_DEPTH = 64 };
 /* A FIFO of slots in memory that both ends map; the ring follows at CCL_FIFO_RING_AT. */
 struct ccl_fifo {
     uint64_t ready; /* slots filled so far; written by the sender */
-    uint64_t spare0[7];
+    uint64_t stamp; /* signature of the sender's latest operation that uses the connection */
+    uint64_t spare0[6];
     uint64_t credit; /* slots drained so far; written by the receiver */
     uint64_t spare1[7];
     uint64_t meta[CCL_FIFO_MAX_DEPTH]; /* per slot: what the sender says about the message */
 };
 enum { CCL_FIFO_RING_AT = 1024 };
+
+/* A signature: what ranks must agree on, hashed, below the low bits of the operation's number. */
+#define CCL_SIGN_HASH_BITS 48
+#define CCL_SIGN_HASH      (((uint64_t)1 << CCL_SIGN_HASH_BITS) - 1)
 
 struct ccl_bell;
 
@@ -77,7 +82,8 @@ struct ccl_conn {
     uint64_t seq; /* slots filled (sender) or drained (receiver) so far by this end */
     uint32_t slot_bytes;
     uint16_t depth;
-    uint16_t peer;         /* executor, or rank for send/recv connections */
+    uint16_t peer; /* executor, or rank for send/recv connections */
+    uint32_t is_send;
     struct ccl_bell *bell; /* of the process at the other end */
 };
 
@@ -166,6 +172,7 @@ struct ccl_pair {
 
 struct ccl_pairs {
     struct ccl_pair *pairs;
+    struct ccl_gate *own_gate; /* follows on this stream: the stream has arrived; NULL: none */
     uint32_t npairs, spare;
     const uint32_t *abort_word;
     uint64_t *note;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,6 +174,9 @@ static void start_children(struct world *world, int nprocs, void (*run)(struct w
         if (world->children[proc] != 0) continue;
         world->self = proc;
         close(world->control[1]);
+        close(world->ids[1]);
+        /* When a check ends the first process, nobody waits for it for ever. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         CHECK_EQ(read(world->ids[0], &world->id, sizeof world->id), sizeof world->id);
         run(world, argument);
         _exit(0);
@@ -212,7 +216,7 @@ static void end_world(struct world *world)
 static void run_ending(int nprocs, enum ending ending)
 {
     static struct world world;
-    start_children(&world, nprocs, run_child, ending);
+    start_children(&world, nprocs, run_child, (int)ending);
     set_up(&world);
     CHECK_EQ(count_events(&world), 0);
     uint64_t start_ns = ccl_clock_ns();

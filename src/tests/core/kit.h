@@ -1,0 +1,97 @@
+/* What the tests of the core share: one rank with its buffers, one call of a collective, and the
+ * exact result of it. Knows only nccl.h and chorus.h; memory of host devices is read and written
+ * directly once the stream is idle. A rank is used by one thread at a time.
+ */
+#ifndef CORE_KIT_H
+#define CORE_KIT_H
+
+#include "chorus.h"
+#include "unit/test.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+enum { KIT_MAX_RANKS = 64 };
+
+enum kit_coll {
+    KIT_ALL_REDUCE,
+    KIT_REDUCE,
+    KIT_BROADCAST,
+    KIT_ALL_GATHER,
+    KIT_REDUCE_SCATTER,
+    KIT_ALL_TO_ALL,
+    KIT_GATHER,
+    KIT_SCATTER,
+    KIT_NCOLLS
+};
+
+/* One call; `in_place` counts only where the collective has an in-place form. */
+struct kit_op {
+    enum kit_coll coll;
+    size_t count; /* of a block */
+    ncclDataType_t type;
+    ncclRedOp_t redop;
+    int root, in_place;
+    uint32_t seed; /* of the inputs and of the offset of the buffers */
+};
+
+struct kit_rank {
+    int nranks, rank, device;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    char *in, *out; /* `room` bytes each, guard bytes included */
+    size_t room;
+};
+
+/* A world of ranks in this process, rank r on device r % ndevices. */
+struct kit {
+    int nranks, ndevices;
+    struct kit_rank ranks[KIT_MAX_RANKS];
+};
+
+/* Stream and buffers on the current device for blocks of `count` elements. */
+void kit_rank_open(struct kit_rank *rank, int nranks, int me, size_t count);
+/* Destroys the communicator, if there is one, and the rest. */
+void kit_rank_close(struct kit_rank *rank);
+/* All ranks, with communicators from ncclCommInitAll. */
+void kit_open(struct kit *kit, int nranks, int ndevices, size_t count);
+void kit_close(struct kit *kit);
+
+/* Inputs and guard bytes of one rank; its stream must be idle. */
+void kit_prepare(struct kit_rank *rank, const struct kit_op *op);
+/* The call itself, on the rank's stream. */
+ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op);
+/* Waits for the stream, then compares every byte of both buffers with what must be there. */
+void kit_check(struct kit_rank *rank, const struct kit_op *op);
+/* Prepare, call in one group, check, for all ranks of this process. */
+void kit_run(struct kit *kit, const struct kit_op *op);
+
+void kit_sync(struct kit_rank *rank);
+int kit_has_place(enum kit_coll coll); /* 1 when there is an in-place form */
+const char *kit_name(enum kit_coll coll);
+size_t kit_type_bytes(ncclDataType_t type);
+
+/* A call with valid arguments over all of a buffer, for tests that want only the call. */
+struct kit_op kit_simple(enum kit_coll coll, size_t count);
+
+/* A pseudo-random number from a state; the state is the seed at first. */
+uint32_t kit_random(uint32_t *state);
+
+/* Runs body(arg, i) for i in [0, n) on a thread each and joins them. */
+void kit_threads(int n, void (*body)(void *arg, int i), void *arg);
+
+/* Polls done(arg) until it is true; fails the case after `limit_ms`. */
+void kit_until(int (*done)(void *arg), void *arg, int limit_ms, const char *what);
+/* Milliseconds on a clock that never jumps. */
+int64_t kit_now_ms(void);
+
+/* Runs a "child:" case with variables; it must exit 0. */
+void kit_child(const char *name, const char *const env[]);
+
+/* A wait until chorus_comm_status of `comm` has `part` in it. */
+void kit_await_status(ncclComm_t comm, const char *part);
+/* A wait until the communicator has failed; checks the code and that the text of a further call
+ * has `part` in it. */
+void kit_await_error(struct kit_rank *rank, ncclResult_t code, const char *part);
+
+#endif
