@@ -61,6 +61,8 @@ LIB_SRCS += src/lib/boot/wire.c
 LIB_SRCS += src/lib/topo/topo.c
 
 # algo
+LIB_SRCS += src/lib/algo/choice.c
+LIB_SRCS += src/lib/algo/cost.c
 LIB_SRCS += src/lib/algo/direct.c
 LIB_SRCS += src/lib/algo/logstep.c
 LIB_SRCS += src/lib/algo/registry.c

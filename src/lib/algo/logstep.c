@@ -63,9 +63,12 @@ static int supports(const struct ccl_sched_args *args)
     return count_places(args->view) * LEAST_PLACE_BYTES <= args->slot_bytes;
 }
 
-static double cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    return 4.0 * count_distances(args->view->nexecs) + (double)bytes * 6e-4;
+    double hops = count_distances(args->view->nexecs);
+    double places = count_places(args->view), nranks = args->view->nranks;
+    double traffic = args->coll == CCL_SCHED_ALL_GATHER ? 4 : 5;
+    *shape = (struct ccl_shape){hops, 2 * hops, traffic, places / nranks};
 }
 
 static struct ccl_range locals(const struct build *b, enum ccl_space space, uint16_t block)
@@ -213,6 +216,6 @@ static ncclResult_t build(const struct ccl_sched_args *args, struct ccl_sched *s
 const struct ccl_algo_ops ccl_algo_logstep = {
     .name = "logstep",
     .supports = supports,
-    .cost = cost,
+    .shape = shape,
     .build = build,
 };

@@ -36,9 +36,13 @@ static uint16_t count_levels(uint16_t nexecs)
     return levels;
 }
 
-static double cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    return 4.0 * count_levels(args->view->nexecs) + (double)bytes * 5e-4;
+    double levels = count_levels(args->view->nexecs);
+    if (args->coll == CCL_SCHED_ALL_REDUCE)
+        *shape = (struct ccl_shape){2 * levels, 4, 6, 1.0 / NTREES};
+    else
+        *shape = (struct ccl_shape){levels, 2, 4, 1};
 }
 
 /* Places 1 to n form a search tree whose leaves are the odd places: a place with lowest bit h
@@ -201,6 +205,6 @@ static ncclResult_t build(const struct ccl_sched_args *args, struct ccl_sched *s
 const struct ccl_algo_ops ccl_algo_tree = {
     .name = "tree",
     .supports = supports,
-    .cost = cost,
+    .shape = shape,
     .build = build,
 };

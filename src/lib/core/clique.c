@@ -110,6 +110,12 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
     return make_meets(clique);
 }
 
+/* Where the second ring of a FIFO starts. */
+static size_t ll_ring_at(const struct ccl_clique *clique)
+{
+    return CCL_FIFO_RING_AT + (size_t)clique->depth * clique->slot_bytes;
+}
+
 static struct ccl_places places_of(const struct ccl_clique *clique)
 {
     const struct ccl_topo *topo = clique->topo;
@@ -121,7 +127,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .nchannels = clique->nchannels,
         .proc_of_exec = topo->proc_of_exec,
         .exec_of = topo->exec_of,
-        .fifo_bytes = CCL_FIFO_RING_AT + (size_t)clique->depth * clique->slot_bytes,
+        .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
     };
 }
 
@@ -164,6 +170,8 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
+    const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
+    TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
@@ -305,8 +313,8 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
     return ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
-ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id, int is_send,
-                             struct ccl_conn **out)
+ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
+                             enum ccl_proto proto, int is_send, struct ccl_conn **out)
 {
     const struct ccl_topo *topo = clique->topo;
     uint16_t peer = is_send ? id->receiver : id->sender;
@@ -316,11 +324,19 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     void *memory;
     TRY(ccl_transports[t]->fifo(clique->transports[t], id, &memory));
     struct ccl_conn *conn;
-    TRY(CCL_NEW(&conn, 1));
+    size_t scratch_bytes = proto == CCL_PROTO_LL ? CCL_LL_SLOT_BYTES : 0;
+    TRY(ccl_alloc((void **)&conn, 1, sizeof *conn + scratch_bytes));
     conn->fifo = memory;
-    conn->ring = (char *)memory + CCL_FIFO_RING_AT;
-    conn->slot_bytes = clique->slot_bytes;
-    conn->depth = clique->depth;
+    if (proto == CCL_PROTO_LL) {
+        conn->ring = (char *)memory + ll_ring_at(clique);
+        conn->scratch = (char *)(conn + 1);
+        conn->slot_bytes = CCL_LL_SLOT_BYTES;
+        conn->depth = CCL_LL_DEPTH;
+    } else {
+        conn->ring = (char *)memory + CCL_FIFO_RING_AT;
+        conn->slot_bytes = clique->slot_bytes;
+        conn->depth = clique->depth;
+    }
     conn->peer = peer;
     conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];

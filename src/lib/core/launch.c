@@ -2,17 +2,13 @@
  * factors, gates; and what happens when a kernel retires. */
 #include "core/launch.h"
 
+#include "algo/cost.h"
 #include "base/err.h"
 #include "core/plan.h"
 #include "kernel/kernel.h"
 #include "kernel/size.h"
 
 #include <string.h>
-
-enum {
-    LANE_BYTES = 256 << 10,       /* least bytes that are worth a channel of their own */
-    CONN_CHANNEL_BYTES = 64 << 10 /* the same where the channel has connections */
-};
 
 static int is_blocked_coll(enum ccl_coll coll)
 {
@@ -24,17 +20,13 @@ static int is_blocked_coll(enum ccl_coll coll)
 static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_plan *plan,
                                uint64_t block_bytes, int device)
 {
-    uint64_t most = 1, least_bytes = LANE_BYTES;
-    if (plan->sched.nlinks > 0) {
-        most = exec->clique->nchannels;
-        least_bytes = CONN_CHANNEL_BYTES;
-    } else {
+    int has_links = plan->sched.nlinks > 0;
+    uint64_t most = exec->clique->nchannels;
+    if (!has_links) {
         most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
         if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
     }
-    uint64_t wanted = block_bytes / plan->sched.npieces / least_bytes;
-    if (wanted > most) wanted = most;
-    return wanted < 1 ? 1 : (uint16_t)wanted;
+    return ccl_cost_channels(block_bytes / plan->sched.npieces, most, has_links);
 }
 
 /* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
@@ -103,10 +95,11 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->type = (uint8_t)record->op.type;
     work->redop = record->factors.kind;
     work->flags = record->factors.flags;
+    if (plan->proto == CCL_PROTO_LL) work->flags |= CCL_WORK_LL;
     work->lag = (uint8_t)plan->sched.lag;
     work->nchannels =
         count_channels(exec, plan, work->count_elems * elem_bytes, record->op.comm->device);
-    uint64_t place_bytes = ccl_size_place(clique->slot_bytes, plan->sched.pack);
+    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, plan->sched.pack);
     ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? place_bytes : 0);
     fill_slots(work, set);
 }

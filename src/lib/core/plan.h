@@ -10,12 +10,14 @@ struct ccl_plan {
     enum ccl_coll coll;
     int root;
     const struct ccl_algo_ops *algo;
+    enum ccl_proto proto;
+    uint32_t slot_bytes;
     struct ccl_sched sched;
     struct ccl_conn **conns; /* [nchannels][nlinks] */
 };
 
 /* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
- * ncclInvalidUsage when CHORUS_ALGO names an algorithm that cannot do it. */
+ * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out);
 void ccl_plan_free(struct ccl_exec *exec);

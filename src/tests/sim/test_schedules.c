@@ -76,17 +76,21 @@ static struct ccl_sched_args ask(struct asked *asked, const struct sim_case *sim
 }
 
 static unsigned long nproved;
+static unsigned long ncovered[8][CCL_SCHED_NCOLLS][CCL_NPROTOS];
 
 static void prove(const struct sim_case *sim)
 {
     const char *text = sim_run(sim);
     nproved++;
+    for (int a = 0; ccl_algos[a] != NULL; a++)
+        if (ccl_algos[a] == sim->algo) ncovered[a][sim->coll][sim->proto]++;
     if (text != NULL)
-        FAIL("%s, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, channels %u, "
-             "in place %d, seed %llu: %s",
-             sim->algo->name, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
-             (unsigned long long)sim->count, sim->depth, sim->nchannels, sim->in_place,
-             (unsigned long long)sim->seed, text);
+        FAIL(
+            "%s, proto %d, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, channels %u, "
+            "in place %d, seed %llu: %s",
+            sim->algo->name, (int)sim->proto, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
+            (unsigned long long)sim->count, sim->depth, sim->nchannels, sim->in_place,
+            (unsigned long long)sim->seed, text);
 }
 
 /* 8-byte elements, so a slot of 1,024 bytes holds 128. */
@@ -98,8 +102,9 @@ static void prove_counts(struct sim_case *sim)
         if (sim->nranks > 64 && counts[c] != 127) continue;
         sim->count = counts[c];
         sim->in_place = nproved % 2 && sim->coll != CCL_SCHED_ALL_TO_ALL; /* has no such form */
-        sim->depth = depths[nproved / 2 % 2];
+        sim->depth = depths[sim->nexecs <= 32 ? nproved / 2 % 2 : 0];
         sim->nchannels = (uint16_t)(1 + nproved / 4 % 2);
+        sim->proto = nproved / 8 % 2 ? CCL_PROTO_LL : CCL_PROTO_SIMPLE;
         sim->seed = nproved * 0x9e3779b97f4a7c15u + 1;
         if (sim->nranks > 16 && counts[c] == 1009 && sim->coll != CCL_SCHED_ALL_REDUCE) continue;
         prove(sim);
@@ -177,6 +182,19 @@ static void test_tails(void)
             }
 }
 
+/* The cases above ran every algorithm that can do a collective with both protocols. */
+static void test_coverage(void)
+{
+    for (int a = 0; ccl_algos[a] != NULL; a++)
+        for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
+            const unsigned long *n = ncovered[a][coll];
+            if (n[0] + n[1] > 0)
+                NOTE("%s, coll %d: %lu with Simple, %lu with LL", ccl_algos[a]->name, coll, n[0],
+                     n[1]);
+            if (n[0] + n[1] > 0) CHECK(n[0] > 100 && n[1] > 100);
+        }
+}
+
 /* A schedule with a step left out must be seen: the prover itself is tested. */
 static ncclResult_t build_short(const struct ccl_sched_args *args, struct ccl_sched *sched)
 {
@@ -227,6 +245,7 @@ static const struct test_case cases[] = {
     {"9 to 17 ranks", test_to_17, 0},
     {"31 to 128 ranks", test_to_128, 0},
     {"every tail", test_tails, 0},
+    {"every algorithm, protocol and collective", test_coverage, 0},
 };
 
 TEST_LIB_MAIN(cases)

@@ -164,15 +164,21 @@ static ncclResult_t make_conns(struct world *w, struct executor *x)
             const struct ccl_link *link = &x->sched.links[l];
             struct ccl_fifo **fifo = link->is_send ? fifo_at(w, x->view.self, link->peer, c)
                                                    : fifo_at(w, link->peer, x->view.self, c);
-            size_t bytes = CCL_FIFO_RING_AT + (size_t)sim->depth * sim->slot_bytes;
+            size_t stride = sim->slot_bytes, scratch = 0;
+            if (sim->proto == CCL_PROTO_LL) {
+                stride = CCL_LL_STRIDE(sim->slot_bytes);
+                scratch = sim->slot_bytes;
+            }
+            size_t bytes = CCL_FIFO_RING_AT + sim->depth * stride;
             if (*fifo == NULL) TRY(ccl_alloc((void **)fifo, 1, bytes));
             struct ccl_conn *conn;
-            TRY(ccl_alloc((void **)&conn, 1, sizeof *conn));
+            TRY(ccl_alloc((void **)&conn, 1, sizeof *conn + scratch));
             *conn = (struct ccl_conn){.fifo = *fifo,
                                       .ring = (char *)*fifo + CCL_FIFO_RING_AT,
                                       .slot_bytes = sim->slot_bytes,
                                       .depth = sim->depth,
                                       .peer = link->peer,
+                                      .scratch = (char *)(conn + 1),
                                       .bell = ccl_bell_self()};
             x->conns[(uint32_t)c * nlinks + l] = conn;
         }
@@ -214,6 +220,7 @@ static void bind(struct world *w, struct executor *x)
     work->self = x->view.self;
     work->type = ncclUint64;
     work->redop = CCL_SUM;
+    work->flags = sim->proto == CCL_PROTO_LL ? CCL_WORK_LL : 0;
     work->lag = (uint8_t)x->sched.lag;
     uint64_t place_bytes = ccl_size_place(sim->slot_bytes, x->sched.pack);
     ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? place_bytes : 0);
