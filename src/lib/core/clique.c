@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
+#include "boot/boot.h"
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
@@ -138,7 +139,6 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
-        if (clique->execs[e].last != NULL) ccl_device()->base.event_destroy(clique->execs[e].last);
     }
     ccl_pairs_free(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
@@ -243,7 +243,7 @@ static ncclResult_t check_reach(const struct ccl_clique *clique)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word)
 {
     if (ccl_clique_is_whole(clique)) return ncclSuccess;
@@ -252,9 +252,10 @@ ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[1
         .nprocs = clique->topo->nprocs,
         .self = clique->proc,
         .first_rank = clique->topo->first_rank,
+        .boot = boot,
         .abort_word = abort_word,
     };
-    memcpy(args.secret, secret, sizeof args.secret);
+    ccl_boot_secret(boot, args.secret);
     return ccl_mesh_listen(&args, &clique->mesh);
 }
 

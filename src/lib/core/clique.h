@@ -24,6 +24,11 @@ struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
 
+/* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
+struct ccl_turn {
+    uint64_t taken, due;
+};
+
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
     struct ccl_clique *clique;
@@ -34,9 +39,8 @@ struct ccl_exec {
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
     struct ccl_meet meets[CCL_NCHANNELS];
-    chorus_event_t last; /* after the latest launch with connections; NULL before the first */
-    cudaStream_t last_stream;
-    uint64_t note; /* what its kernel waits for, kernel/work.h */
+    struct ccl_turn turn; /* of kernels that use connections or meetings */
+    uint64_t note;        /* what its kernel waits for, kernel/work.h */
 };
 
 /* Unmatched sends and receives between two ranks of this process, oldest first. */
@@ -89,7 +93,7 @@ ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *pee
 void ccl_clique_detach(struct ccl_clique *clique);
 /* Transports, segments and links; called by the lowest local rank, in this order, each followed
  * by an exchange of results among all ranks. */
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, const uint8_t secret[16],
+ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word);
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
 

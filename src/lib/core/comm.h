@@ -46,12 +46,11 @@ struct ncclComm {
     ncclConfig_t config;
     char name[64], net_name[32];
 
-    uint64_t nsets;          /* collectives issued so far */
-    _Atomic uint32_t flying; /* kernels on this rank's streams that have not retired */
-    struct ccl_conn **conns; /* [nranks][2] of send/recv, each made at first use */
-    chorus_event_t p2p_last; /* after the latest launch with send/recv connections */
-    cudaStream_t p2p_stream;
-    uint64_t p2p_note; /* what its send/recv kernel waits for, kernel/work.h */
+    uint64_t nsets;           /* collectives issued so far */
+    _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
+    struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
+    struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */
+    uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
     struct ccl_custom_op *ops;
     int nops;
     struct ccl_reg *regs;

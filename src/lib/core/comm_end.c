@@ -28,7 +28,6 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 /* Releases everything of a rank whose kernels have retired. */
 static void free_comm(struct ncclComm *comm)
 {
-    if (comm->p2p_last != NULL) ccl_device()->base.event_destroy(comm->p2p_last);
     for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
     ccl_free(comm->conns);
     ccl_redop_free(comm);

@@ -59,7 +59,7 @@ static ncclResult_t attach(struct init *init)
 static ncclResult_t listen_links(struct init *init)
 {
     if (!init->is_first) return ncclSuccess;
-    return ccl_clique_listen(init->comm->clique, init->secret, &init->comm->init_abort);
+    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_abort);
 }
 
 static ncclResult_t connect_links(struct init *init)

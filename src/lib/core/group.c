@@ -196,6 +196,9 @@ static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *re
         rc = ccl_join_flush(exec);
     }
     if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
+    /* Some records were posted and others not: nobody could tell what comes next. */
+    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
+        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&clique->lock);
     return rc;
 }

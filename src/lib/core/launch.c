@@ -80,6 +80,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->note = &exec->note;
     work->error = &clique->kernel_error;
     work->owner = set;
+    if (exec->view.nexecs > 1) work->turn = ccl_turn_take(&exec->turn, &work->ticket);
     work->count_elems = record->op.count_elems;
     work->signature = sign_op(set);
     work->divisor = exec->view.nranks;
@@ -144,26 +145,13 @@ static void retire_set(void *args)
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
+    if (work->turn != NULL) ccl_turn_pass(work->turn);
     for (uint16_t i = 0; i < work->nlocal; i++)
         if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());
     /* From here on the set may be used again, and with its last member the clique may go. */
     atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
     ccl_launch_retired(last);
-}
-
-/* Kernels of one executor that share connections run in issue order, whatever their streams. */
-static ncclResult_t chain_before(struct ccl_exec *exec, cudaStream_t stream)
-{
-    if (exec->last == NULL) return ccl_device()->base.event_create(&exec->last);
-    if (exec->last_stream == stream) return ncclSuccess;
-    return ccl_device()->base.stream_wait(stream, exec->last);
-}
-
-static ncclResult_t chain_after(struct ccl_exec *exec, cudaStream_t stream)
-{
-    exec->last_stream = stream;
-    return ccl_device()->base.event_record(exec->last, stream);
 }
 
 ncclResult_t ccl_launch_set(struct ccl_set *set)
@@ -185,8 +173,6 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         .host = ccl_kernel_sched,
         .retire = retire_set,
     };
-    int is_connected = exec->view.nexecs > 1;
-    if (is_connected) TRY(chain_before(exec, op->stream));
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
     count_others(set, 1);
     ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
@@ -195,7 +181,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         atomic_fetch_sub_explicit(&set->refs, 1, memory_order_relaxed);
         return rc;
     }
-    return is_connected ? chain_after(exec, op->stream) : ncclSuccess;
+    return ncclSuccess;
 }
 
 /* ---- gates ---- */

@@ -13,6 +13,21 @@ ncclResult_t ccl_launch_set(struct ccl_set *set);
 ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,
                              _Atomic int *refs);
 
+/* Kernels that share connections or meetings run in issue order, whatever their streams: each
+ * waits for its ticket to be due. An event between the streams would do the same, but its record
+ * stands behind the kernel and would hold up other streams that share the hardware queue. */
+static inline uint64_t *ccl_turn_take(struct ccl_turn *turn, uint64_t *ticket)
+{
+    *ticket = turn->taken++;
+    return &turn->due;
+}
+
+/* Called when the kernel retires. Release publishes what it left in its connections. */
+static inline void ccl_turn_pass(uint64_t *due)
+{
+    __atomic_add_fetch(due, 1, __ATOMIC_RELEASE);
+}
+
 /* Launches a kernel of rank `comm` that counts in comm->flying; shared with pairs.c. */
 ncclResult_t ccl_launch(struct ncclComm *comm, cudaStream_t stream,
                         const struct ccl_launch_spec *spec);

@@ -240,20 +240,13 @@ static void retire_pairs(void *args)
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
     report_sizes(party);
+    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
     }
     atomic_fetch_sub_explicit(&party->refs, 1, memory_order_release);
     ccl_launch_retired(comm);
-}
-
-/* Kernels of one rank that use connections run in issue order, whatever their streams. */
-static ncclResult_t chain_before(struct ncclComm *comm, cudaStream_t stream)
-{
-    const struct chorus_devices *device = &ccl_device()->base;
-    if (comm->p2p_last == NULL) return device->event_create(&comm->p2p_last);
-    return comm->p2p_stream == stream ? ncclSuccess : device->stream_wait(stream, comm->p2p_last);
 }
 
 static ncclResult_t launch_party(struct ccl_party *party)
@@ -282,16 +275,14 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .host = ccl_kernel_pairs,
         .retire = retire_pairs,
     };
-    if (has_conns) TRY(chain_before(comm, party->stream));
+    if (has_conns) owner.work.turn = ccl_turn_take(&comm->p2p_turn, &owner.work.ticket);
     atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
     ncclResult_t rc = ccl_launch(comm, party->stream, &spec);
     if (rc != ncclSuccess) {
         atomic_fetch_sub_explicit(&party->refs, 1, memory_order_relaxed);
         return rc;
     }
-    if (!has_conns) return ncclSuccess;
-    comm->p2p_stream = party->stream;
-    return ccl_device()->base.event_record(comm->p2p_last, party->stream);
+    return ncclSuccess;
 }
 
 static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party *party)

@@ -108,8 +108,8 @@ void ccl_redop_resolve(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type,
         [ncclMin] = CCL_MIN, [ncclAvg] = CCL_SUM,
     };
     *factors = (struct ccl_factors){.kind = CCL_SUM};
-    const struct ccl_custom_op *custom = find_op(comm, op);
-    if (custom != NULL) {
+    if ((int)op >= CCL_REDOP_FIRST) {
+        const struct ccl_custom_op *custom = find_op(comm, op);
         factors->flags = CCL_WORK_SCALE;
         factors->scalar_at = custom->scalar_at;
         factors->scalar = custom->scalar;

@@ -98,6 +98,8 @@ CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
     for (;;) {
         if (load_acquire32(work->abort_word)) return 1;
         if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
+        /* Acquire pairs with ccl_turn_pass. */
+        if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
         uint32_t moved = 0, done = 0;
         for (uint32_t i = 0; i < work->npairs; i++) {
             moved += (uint32_t)run_pair(work, &work->pairs[i]);

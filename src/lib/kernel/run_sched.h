@@ -187,6 +187,8 @@ CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struc
 CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
 {
     if (load_acquire32(work->abort_word)) return 1;
+    /* Acquire pairs with ccl_turn_pass: the connections stand as the kernel before left them. */
+    if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
     if (work->nlinks > 0) stamp_conns(work, channel, at);
     for (; at->round < work->nrounds + work->lag; at->round++, at->step = 0)

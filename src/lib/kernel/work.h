@@ -157,6 +157,8 @@ struct ccl_work {
     uint64_t count_elems; /* of a block */
     uint64_t chan_elems;  /* of a block, per channel */
     uint64_t piece_elems;
+    uint64_t *turn; /* with connections or meetings: the kernel runs when it is `ticket` */
+    uint64_t ticket;
     uint64_t signature; /* equal on all executors that run the same operation */
     uint32_t nrounds, divisor;
     uint16_t nsteps, npieces, nlinks, nchannels;
@@ -187,6 +189,8 @@ struct ccl_pair {
 struct ccl_pairs {
     struct ccl_pair *pairs;
     struct ccl_gate *own_gate; /* follows on this stream: the stream has arrived; NULL: none */
+    uint64_t *turn;            /* with connections: the kernel runs when it is `ticket`; or NULL */
+    uint64_t ticket;
     uint32_t npairs, spare;
     const uint32_t *abort_word;
     uint64_t *note;

@@ -1,22 +1,17 @@
-/* Exit codes of a driver: their order of gravity and their texts, one table row each. Called by
+/* Exit codes of a driver: their order of gravity and what the footer calls them, one table
+ * row each. Called by
  * whoever ends a run; codes above 128 stand for signals and have no row.
  */
 #include "harness/verdict.h"
 
-#include <stddef.h>
-
 static const struct {
     int code;
     enum perf_status status;
-    const char *text;
 } verdicts[] = {
-    {PERF_EXIT_WRONG, PERF_FAILED, "wrong data"},
-    {PERF_EXIT_USAGE, PERF_ERROR, "usage"},
-    {PERF_EXIT_ERROR, PERF_ERROR, "set-up or run-time error"},
-    {PERF_EXIT_TIMEOUT, PERF_TIMEOUT, "timeout"},
-    {PERF_EXIT_SLOW, PERF_FAILED, "slower than asked"},
-    {PERF_EXIT_COMPARE, PERF_ERROR, "cannot compare"},
-    {PERF_EXIT_OK, PERF_PASSED, "fine"},
+    {PERF_EXIT_WRONG, PERF_FAILED}, {PERF_EXIT_USAGE, PERF_ERROR},
+    {PERF_EXIT_ERROR, PERF_ERROR},  {PERF_EXIT_TIMEOUT, PERF_TIMEOUT},
+    {PERF_EXIT_SLOW, PERF_FAILED},  {PERF_EXIT_COMPARE, PERF_ERROR},
+    {PERF_EXIT_OK, PERF_PASSED},
 };
 enum { NVERDICTS = sizeof verdicts / sizeof verdicts[0] };
 
@@ -38,10 +33,4 @@ enum perf_status perf_verdict_status(int code)
 {
     int row = row_of(code);
     return row < 0 ? PERF_INTERRUPTED : verdicts[row].status;
-}
-
-const char *perf_verdict_text(int code)
-{
-    int row = row_of(code);
-    return row < 0 ? "interrupted" : verdicts[row].text;
 }

@@ -14,7 +14,4 @@ int perf_verdict_worse(int a, int b);
 /* What the footer says for an exit code. */
 enum perf_status perf_verdict_status(int code);
 
-/* "set-up or run-time error" for 3, and so on; for messages of a judge. */
-const char *perf_verdict_text(int code);
-
 #endif

@@ -132,7 +132,9 @@ void perf_world_link(struct perf_world *world, int fd, uint64_t token, const cha
 /* What must be equal in all processes. */
 struct agreement {
     int version, threads, gpus, type, op, root;
-    uint64_t min_bytes, max_bytes;
+    int iters, agg_iters, warmup, cycles, check, blocking;
+    uint64_t min_bytes, max_bytes, step_bytes;
+    double step_factor;
     char name[32];
 };
 
@@ -147,6 +149,14 @@ static void agree(struct perf_world *world)
     mine.type = o->type;
     mine.op = o->op;
     mine.root = o->root;
+    mine.iters = o->iters;
+    mine.agg_iters = o->agg_iters;
+    mine.warmup = o->warmup;
+    mine.cycles = o->run_cycles;
+    mine.check = o->check;
+    mine.blocking = o->blocking;
+    mine.step_bytes = o->step_bytes;
+    mine.step_factor = o->step_factor;
     mine.min_bytes = o->min_bytes;
     mine.max_bytes = o->max_bytes;
     snprintf(mine.name, sizeof mine.name, "%s", world->coll->name);
@@ -158,7 +168,7 @@ static void agree(struct perf_world *world)
         char text[PERF_OOB_TEXT];
         snprintf(text, sizeof text,
                  "process %d runs something else than process 0: %s, version %d, -t %d -g %d "
-                 "against %s, version %d, -t %d -g %d, or other sizes, types, operators",
+                 "against %s, version %d, -t %d -g %d, or other options",
                  i, all[i].name, all[i].version, all[i].threads, all[i].gpus, all[0].name,
                  all[0].version, all[0].threads, all[0].gpus);
         perf_end(PERF_EXIT_ERROR, text);
@@ -286,10 +296,12 @@ void perf_world_close(struct perf_world *world, int code)
         perf_hub_close(world->hub);
         world->hub = NULL;
     }
-    if (world->ops->close != NULL) world->ops->close(world);
     pthread_barrier_destroy(&world->barrier);
     free(world->ranks);
     free(world->info);
     world->ranks = NULL;
     world->info = NULL;
+    if (!world->ops->ends_at_once) return;
+    fflush(NULL);
+    _exit(code);
 }

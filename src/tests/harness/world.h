@@ -39,7 +39,9 @@ struct perf_world_ops {
     void (*open)(struct perf_world *world);
     /* Makes the communicators of all local ranks; sets init_call. */
     void (*init)(struct perf_world *world);
-    void (*close)(struct perf_world *world); /* NULL: nothing but the link */
+    /* Another library has left threads and exit handlers in the process, which are not ours to
+     * run: it ends by _exit. */
+    int ends_at_once;
 };
 
 struct perf_world {
@@ -68,7 +70,7 @@ void perf_world_open(struct perf_world *world);
 void perf_world_init(struct perf_world *world);
 /* Destroys the communicators and streams. */
 void perf_world_fini(struct perf_world *world);
-/* Leaves the other processes in order. */
+/* Leaves the other processes in order. In some modes it ends the process, else it returns. */
 void perf_world_close(struct perf_world *world, int code);
 
 /* Contributions of all processes, bytes each, in order of process. By one thread at a time. */

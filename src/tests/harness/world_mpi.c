@@ -201,4 +201,5 @@ const struct perf_world_ops perf_world_mpi = {
     .name = "mpi",
     .open = open_mpi,
     .init = perf_comms_init_ranks,
+    .ends_at_once = 1,
 };

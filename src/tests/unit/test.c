@@ -303,6 +303,20 @@ static enum outcome run_case(size_t index, size_t number)
     return failed ? FAILED : running.skipped ? SKIPPED : PASSED;
 }
 
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+/* Makes what lives as long as the process: also the thread that a sanitizer starts for itself
+ * together with the first one of the program. */
+static void prepare_process(void)
+{
+    pthread_t first;
+    if (pthread_create(&first, NULL, end_at_once, NULL) == 0) pthread_join(first, NULL);
+    if (test_prepare != NULL) test_prepare();
+}
+
 /* The same in a process of its own; the line is printed there unless it died. */
 static enum outcome run_case_forked(size_t index, size_t number)
 {
@@ -310,7 +324,7 @@ static enum outcome run_case_forked(size_t index, size_t number)
     pid_t child = fork();
     if (child == 0) {
         install_handlers();
-        if (test_prepare != NULL) test_prepare();
+        prepare_process();
         exit(run_case(index, number) == FAILED);
     }
     int status = 0;
@@ -382,7 +396,7 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t ncase
         test_kill_children(); /* what the case that hung had started */
     if (!plan.fork_each) {
         install_handlers();
-        if (test_prepare != NULL) test_prepare();
+        prepare_process();
     }
     for (size_t i = 0, number = 0; i < ncases; i++) {
         if (!is_chosen(&cases[i]) || ++number == 0 || i < plan.first) continue;

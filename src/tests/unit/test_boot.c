@@ -7,6 +7,7 @@
 #include "unit/boot_ranks.h"
 #include "unit/test.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,6 +243,9 @@ static void child_missing_round(void)
     CHECK_OK(ccl_boot_open(&ranks[2].args, &boot));
     test_ranks_join(ranks, 2);
     check_all(2, ncclTimeout, "rank 2 of 3 has not reached all-gather 0");
+    /* Rank 2 is told last. */
+    struct ccl_sock_wait wait = {.deadline_ns = ccl_clock_deadline_ns(10000)};
+    CHECK_EQ(ccl_sock_poll(ccl_boot_fd(boot), POLLIN, &wait), 0);
     CHECK_EQ(ccl_boot_health(boot), ncclTimeout);
     ccl_boot_close(boot);
 }
