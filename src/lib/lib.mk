@@ -61,13 +61,17 @@ LIB_SRCS += src/lib/boot/wire.c
 LIB_SRCS += src/lib/topo/topo.c
 
 # algo
+LIB_SRCS += src/lib/algo/check.c
+LIB_SRCS += src/lib/algo/check_form.c
 LIB_SRCS += src/lib/algo/choice.c
 LIB_SRCS += src/lib/algo/cost.c
 LIB_SRCS += src/lib/algo/direct.c
 LIB_SRCS += src/lib/algo/logstep.c
+LIB_SRCS += src/lib/algo/program.c
 LIB_SRCS += src/lib/algo/registry.c
 LIB_SRCS += src/lib/algo/ring.c
 LIB_SRCS += src/lib/algo/sched.c
+LIB_SRCS += src/lib/algo/sched_text.c
 LIB_SRCS += src/lib/algo/shot.c
 LIB_SRCS += src/lib/algo/tree.c
 

@@ -98,8 +98,10 @@ test_options_SRCS += src/tests/unit/capture.c
 test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
 # Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
+SIM_TESTS += test_programs
 SIM_TESTS += test_schedules
-test_schedules_SRCS += src/tests/sim/world.c
+test_programs_SRCS += src/tests/sim/broken.c src/tests/sim/shape.c
+test_schedules_SRCS += src/tests/sim/shape.c src/tests/sim/world.c
 UNIT_TESTS += test_boot
 UNIT_TESTS += test_boot_mesh
 UNIT_TESTS += test_boot_strangers

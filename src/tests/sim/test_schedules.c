@@ -2,77 +2,17 @@
  * uneven and interleaved executors, all roots to 16 ranks, counts with tails, FIFO depths,
  * in place and not. Each case proves: every output holds every input exactly once, no cyclic
  * wait, no buffer touched before its owner is ready or after it is done. */
+#include "sim/shape.h"
 #include "sim/world.h"
 #include "unit/test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_RANKS = 128 };
-
-/* How ranks are placed: rank r sits on executor place(r), numbered by lowest rank. */
-enum placing { ONE_EACH, ALL_ON_ONE, PAIRS, INTERLEAVED, UNEVEN, NPLACINGS };
-
-static int place(enum placing placing, int nranks, uint16_t exec_of[MAX_RANKS])
-{
-    int nexecs = 0, uneven_end = 1, step = 1;
-    for (int r = 0; r < nranks; r++) {
-        int e = 0;
-        switch (placing) {
-        case ONE_EACH: e = r; break;
-        case ALL_ON_ONE: e = 0; break;
-        case PAIRS: e = r / 2; break;
-        case INTERLEAVED: e = r % (nranks < 3 ? nranks : 3); break;
-        default: /* 1, 2, 3, 4 … ranks */
-            if (r == uneven_end) {
-                step++;
-                uneven_end += step;
-            }
-            e = step - 1;
-        }
-        exec_of[r] = (uint16_t)e;
-        if (e + 1 > nexecs) nexecs = e + 1;
-    }
-    return nexecs;
-}
-
-static int has_root(enum ccl_sched_coll coll)
-{
-    return coll == CCL_SCHED_REDUCE || coll == CCL_SCHED_BROADCAST || coll == CCL_SCHED_GATHER ||
-           coll == CCL_SCHED_SCATTER;
-}
-
 /* Which roots to prove: all up to 16 ranks, above that the first, middle and last. */
 static int wants_root(int root, int nranks)
 {
     return nranks <= 16 || root == 0 || root == nranks / 2 || root == nranks - 1;
-}
-
-/* What an algorithm is asked before a case is run. */
-struct asked {
-    struct ccl_view view;
-    uint16_t rank_of[MAX_RANKS], slot_of[MAX_RANKS], first_slot[MAX_RANKS + 1];
-};
-
-static struct ccl_sched_args ask(struct asked *asked, const struct sim_case *sim)
-{
-    uint16_t slot = 0;
-    for (int e = 0; e < sim->nexecs; e++) {
-        asked->first_slot[e] = slot;
-        for (int r = 0; r < sim->nranks; r++)
-            if (sim->exec_of[r] == e) {
-                asked->rank_of[slot] = (uint16_t)r;
-                asked->slot_of[r] = slot++;
-            }
-    }
-    asked->first_slot[sim->nexecs] = slot;
-    asked->view = (struct ccl_view){.nranks = (uint16_t)sim->nranks,
-                                    .nexecs = (uint16_t)sim->nexecs,
-                                    .first_slot = asked->first_slot,
-                                    .rank_of = asked->rank_of,
-                                    .slot_of = asked->slot_of,
-                                    .mapped = sim->mapped};
-    return (struct ccl_sched_args){&asked->view, sim->coll, sim->root, sim->slot_bytes};
 }
 
 static unsigned long nproved;
@@ -111,23 +51,26 @@ static void prove_counts(struct sim_case *sim)
     }
 }
 
-static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum placing placing)
+static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum shape_kind kind)
 {
-    uint16_t exec_of[MAX_RANKS];
-    struct asked asked;
-    struct sim_case sim = {.exec_of = exec_of, .nranks = nranks, .algo = algo};
-    if (placing == ALL_ON_ONE && nranks > CCL_MAX_LOCAL) return; /* an executor holds no more */
-    sim.nexecs = place(placing, nranks, exec_of);
-    sim.mapped = algo == &ccl_algo_direct;
-    sim.slot_bytes = algo == &ccl_algo_logstep ? 8192 : 1024; /* room for a place a rank */
+    struct shape shape;
+    int mapped = algo == &ccl_algo_direct;
+    if (!shape_make(&shape, kind, nranks, mapped)) return;
+    struct sim_case sim = {.exec_of = shape.exec_of,
+                           .nranks = nranks,
+                           .nexecs = shape.nexecs,
+                           .algo = algo,
+                           .mapped = mapped,
+                           /* logstep wants room for a place a rank */
+                           .slot_bytes = algo == &ccl_algo_logstep ? 8192 : 1024};
     for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
         sim.coll = (enum ccl_sched_coll)coll;
         for (int root = 0; root < nranks; root++) {
-            sim.root = has_root(sim.coll) ? root : -1;
-            struct ccl_sched_args args = ask(&asked, &sim);
+            sim.root = shape_has_root(sim.coll) ? root : -1;
+            struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
             if (!algo->supports(&args)) break;
             if (wants_root(root, nranks)) prove_counts(&sim);
-            if (!has_root(sim.coll)) break;
+            if (!shape_has_root(sim.coll)) break;
         }
     }
 }
@@ -136,7 +79,7 @@ static void prove_ranks(int low, int high)
 {
     for (int a = 0; ccl_algos[a] != NULL; a++)
         for (int n = low; n <= high; n++)
-            for (int p = 0; p < NPLACINGS; p++) prove_algo(ccl_algos[a], n, (enum placing)p);
+            for (int p = 0; p < NSHAPES; p++) prove_algo(ccl_algos[a], n, (enum shape_kind)p);
     NOTE("%lu schedules proved so far", nproved);
 }
 
@@ -160,24 +103,26 @@ static void test_to_128(void)
 /* Counts to a few slots, one by one: every tail. */
 static void test_tails(void)
 {
-    uint16_t exec_of[MAX_RANKS];
+    struct shape shape;
     for (int a = 0; ccl_algos[a] != NULL; a++)
-        for (int p = 0; p < NPLACINGS; p++)
+        for (int p = 0; p < NSHAPES; p++)
             for (uint64_t count = 1; count < 300; count++) {
-                struct sim_case sim = {.exec_of = exec_of,
+                int mapped = ccl_algos[a] == &ccl_algo_direct;
+                shape_make(&shape, (enum shape_kind)p, 5, mapped);
+                struct sim_case sim = {.exec_of = shape.exec_of,
                                        .nranks = 5,
+                                       .nexecs = shape.nexecs,
                                        .coll = CCL_SCHED_ALL_REDUCE,
                                        .algo = ccl_algos[a],
+                                       .proto = count % 2 ? CCL_PROTO_LL : CCL_PROTO_SIMPLE,
                                        .root = -1,
-                                       .mapped = a == 0,
+                                       .mapped = mapped,
                                        .depth = 2,
                                        .nchannels = (uint16_t)(1 + count % 4),
                                        .slot_bytes = 1024,
                                        .count = count,
                                        .seed = count};
-                struct asked asked;
-                sim.nexecs = place((enum placing)p, 5, exec_of);
-                struct ccl_sched_args args = ask(&asked, &sim);
+                struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
                 if (sim.algo->supports(&args)) prove(&sim);
             }
 }
