@@ -200,8 +200,9 @@ $B/obj/%.cu.o: %.cu $B/flags
 	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -O3 -std=c++17 --fmad=false -Xcompiler -fPIC \
 	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
+# nodelete: threads, and destructors of theirs, outlive a dlclose.
 $(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
-	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 \
+	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 -Wl$(comma)-z$(comma)nodelete \
 	  $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
 	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
 $(SONAME): $(SO)

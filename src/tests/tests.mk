@@ -108,6 +108,7 @@ UNIT_TESTS += test_boot_strangers
 UNIT_TESTS += test_boot_wire
 UNIT_TESTS += test_mac
 UNIT_TESTS += test_shm
+test_schedules_SRCS += src/tests/sim/world.c
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
@@ -120,7 +121,7 @@ CORE_TESTS += test_order
 CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
-test_arith_SRCS += src/tests/core/kit.c
+test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_join_SRCS += src/tests/core/kit.c
 test_life_SRCS += src/tests/core/kit.c
 test_order_SRCS += src/tests/core/kit.c
@@ -147,7 +148,7 @@ conform_api_SRCS += src/tests/conform/wrong_ops.c
 
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
-MPI_TESTS +=
+MPI_TESTS += src/tests/oracle/oracle_mpi.c
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
 PRELOADS += src/tests/wrap/wrap_faults.c

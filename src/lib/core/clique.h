@@ -36,6 +36,7 @@ struct ccl_exec {
     uint16_t index, first_slot, nlocal;
     struct ccl_plan *plans;  /* schedules made so far */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
+    struct ccl_set *open;    /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
     struct ccl_meet meets[CCL_NCHANNELS];
@@ -67,7 +68,9 @@ struct ccl_clique {
     struct ccl_exec *execs;   /* [nlocal_execs] */
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
-    struct ccl_party *parties, *free_parties;
+    struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
+    struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
+    struct ccl_party *free_parties;
 
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */

@@ -140,7 +140,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     ccl_clique_detach(comm->clique);
     if (held) device->drop();
     ccl_comm_move(comm, CCL_COMM_FAILED);
-    *args->comm = NULL;
+    __atomic_store_n(args->comm, NULL, __ATOMIC_RELAXED);
     ccl_comm_give_back(comm);
     return rc;
 }
@@ -156,6 +156,7 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     comm->config = args->config;
     memcpy(comm->name, args->comm_name, sizeof comm->name);
     memcpy(comm->net_name, args->net_name, sizeof comm->net_name);
-    *args->comm = comm;
+    /* Release: a thread that aborts the initialisation finds a whole handle here. */
+    __atomic_store_n(args->comm, comm, __ATOMIC_RELEASE);
     return ccl_group_add_init(args, comm);
 }

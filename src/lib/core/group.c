@@ -191,7 +191,7 @@ static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *re
         if (records[i].op.comm->clique == clique) rc = post_record(clique, &records[i]);
     for (uint16_t e = 0; rc == ncclSuccess && e < clique->nlocal_execs; e++) {
         struct ccl_exec *exec = &clique->execs[e];
-        if (exec->sets == NULL) continue;
+        if (exec->open == NULL) continue;
         device->set(clique->topo->peers[exec->view.rank_of[exec->first_slot]].device);
         rc = ccl_join_flush(exec);
     }

@@ -16,6 +16,17 @@ static void list_exec(const struct ccl_clique *clique, uint32_t index, char *tex
     ccl_topo_list(in, clique->topo->nranks, text, bytes);
 }
 
+/* Adds to the text that a process closed its part, so that the wait has no end. */
+static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
+{
+    const struct ccl_topo *topo = clique->topo;
+    uint16_t proc = topo->proc_of_exec[exec];
+    size_t used = strlen(text);
+    if (__atomic_load_n(&clique->left[proc], __ATOMIC_RELAXED))
+        snprintf(text + used, bytes - used, "; the process of rank %d has left",
+                 topo->first_rank[proc]);
+}
+
 static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
 {
     uint8_t in[UINT16_MAX + 1] = {0};
@@ -25,7 +36,7 @@ static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
     ccl_topo_list(in, exec->view.nranks, text, bytes);
 }
 
-static int describe_note(const struct ccl_clique *clique, uint64_t note, char *text, size_t bytes)
+static void describe_note(const struct ccl_clique *clique, uint64_t note, char *text, size_t bytes)
 {
     static const char *const phases[] = {
         [CCL_WAIT_NONE] = "runs",
@@ -42,9 +53,11 @@ static int describe_note(const struct ccl_clique *clique, uint64_t note, char *t
     case CCL_WAIT_DATA:
     case CCL_WAIT_CREDIT: {
         const char *phase = phases[kind], *hole = strstr(phase, "%s");
-        return snprintf(text, bytes, "%.*s%s%s", (int)(hole - phase), phase, ranks, hole + 2);
+        snprintf(text, bytes, "%.*s%s%s", (int)(hole - phase), phase, ranks, hole + 2);
+        tell_left(clique, (uint32_t)note, text, bytes);
+        break;
     }
-    default: return snprintf(text, bytes, "%s", phases[kind]);
+    default: snprintf(text, bytes, "%s", phases[kind]);
     }
 }
 
@@ -97,6 +110,7 @@ static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes
     snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
              kind == CCL_WAIT_DATA ? "Recv from" : "Send to", (uint32_t)note, (uint32_t)note,
              kind == CCL_WAIT_DATA ? "no data" : "takes no data");
+    tell_left(comm->clique, comm->clique->topo->exec_of[(uint32_t)note], text, bytes);
     return 1;
 }
 

@@ -97,6 +97,7 @@ static ncclResult_t take_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set
     else
         exec->sets_tail->next = set;
     exec->sets_tail = set;
+    if (exec->open == NULL) exec->open = set;
     *out = set;
     return ncclSuccess;
 }
@@ -110,7 +111,7 @@ void ccl_join_free(struct ccl_exec *exec)
             lists[i] = set->next;
             free_set(set);
         }
-    exec->sets = exec->sets_tail = exec->free_sets = NULL;
+    exec->open = exec->sets = exec->sets_tail = exec->free_sets = NULL;
 }
 
 /* ---- arrivals ---- */
@@ -138,7 +139,7 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
 {
     struct ncclComm *comm = record->op.comm;
     uint64_t seq = comm->nsets++;
-    struct ccl_set *set = exec->sets;
+    struct ccl_set *set = exec->open;
     while (set != NULL && set->seq != seq) set = set->next;
     if (set == NULL)
         TRY(take_set(exec, seq, &set));
@@ -216,9 +217,12 @@ static ncclResult_t launch_set(struct ccl_set *set)
 
 ncclResult_t ccl_join_flush(struct ccl_exec *exec)
 {
-    for (struct ccl_set *set = exec->sets; set != NULL; set = set->next) {
+    for (struct ccl_set *set = exec->open; set != NULL; set = set->next) {
         if (set->state == CCL_JOIN_COMPLETE) TRY(launch_set(set));
         if (set->state == CCL_JOIN_GATHERING) TRY(gate_members(set));
     }
+    /* Sets are completed in order, since each rank arrives at them in order. */
+    while (exec->open != NULL && exec->open->state == CCL_JOIN_LAUNCHED)
+        exec->open = exec->open->next;
     return ncclSuccess;
 }

@@ -16,30 +16,36 @@
 
 /* ---- parties ---- */
 
-static void recycle_parties(struct ccl_clique *clique)
+static void append_party(struct ccl_party **head, struct ccl_party **tail, struct ccl_party *party)
 {
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) {
-        struct ccl_party *party = *link;
-        /* Acquire pairs with the last retiring kernel that refers to the party. */
-        int is_free =
-            !party->is_open && atomic_load_explicit(&party->refs, memory_order_acquire) == 0;
-        if (!is_free) {
-            link = &party->next;
-            continue;
-        }
-        *link = party->next;
-        party->next = clique->free_parties;
-        clique->free_parties = party;
-    }
+    party->next = NULL;
+    if (*tail == NULL)
+        *head = party;
+    else
+        (*tail)->next = party;
+    *tail = party;
 }
 
-/* The open party of a rank and stream. */
+/* Takes retired parties off the head of the flight. Acquire pairs with the last retiring kernel
+ * that refers to the party. */
+static void recycle_parties(struct ccl_clique *clique)
+{
+    struct ccl_party *party = clique->flying_parties;
+    while (party != NULL && atomic_load_explicit(&party->refs, memory_order_acquire) == 0) {
+        clique->flying_parties = party->next;
+        party->next = clique->free_parties;
+        clique->free_parties = party;
+        party = clique->flying_parties;
+    }
+    if (party == NULL) clique->flying_tail = NULL;
+}
+
+/* The open party of a rank and stream. Parties are launched in the order of their first call. */
 static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *op,
                                struct ccl_party **out)
 {
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next)
-        if (party->is_open && party->comm == op->comm && party->stream == op->stream) {
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next)
+        if (party->comm == op->comm && party->stream == op->stream) {
             *out = party;
             return ncclSuccess;
         }
@@ -55,11 +61,7 @@ static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *o
     party->npairs = 0;
     party->is_open = 1;
     party->has_gate = 0;
-    /* At the end of the list: parties are launched in the order of their first call. */
-    struct ccl_party **link = &clique->parties;
-    while (*link != NULL) link = &(*link)->next;
-    party->next = NULL;
-    *link = party;
+    append_party(&clique->open_parties, &clique->open_tail, party);
     *out = party;
     return ncclSuccess;
 }
@@ -157,6 +159,7 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
     TRY(add_pair(party, &pair));
     if (same_stream) {
         other->gate.left--;
+        if (other == party && party->gate.left == 0) party->has_gate = 0;
         atomic_fetch_sub_explicit(&other->refs, 1, memory_order_relaxed);
     }
     return ncclSuccess;
@@ -298,35 +301,39 @@ static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party
 ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
 {
     ncclResult_t rc = ncclSuccess;
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open || rc != ncclSuccess) continue;
-        rc = check_self(clique, party);
+    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next) {
+        if (rc == ncclSuccess) rc = check_self(clique, party);
         if (rc != ncclSuccess || party->npairs == 0) continue;
         ccl_device()->base.set(party->comm->device);
         rc = launch_party(party);
     }
     /* Behind all kernels, so that none has to pass a gate on a hardware queue that they share. */
-    for (struct ccl_party *party = clique->parties; party != NULL; party = party->next) {
-        if (!party->is_open) continue;
+    while (clique->open_parties != NULL) {
+        struct ccl_party *party = clique->open_parties;
+        clique->open_parties = party->next;
         party->is_open = 0;
+        append_party(&clique->flying_parties, &clique->flying_tail, party);
         if (rc != ncclSuccess || !party->has_gate) continue;
         ccl_device()->base.set(party->comm->device);
         rc = ccl_launch_gate(&party->gate, party->comm, party->stream, &party->refs);
     }
+    clique->open_tail = NULL;
     return rc;
 }
 
 void ccl_pairs_free(struct ccl_clique *clique)
 {
-    struct ccl_party *lists[] = {clique->parties, clique->free_parties};
-    for (int i = 0; i < 2; i++)
+    struct ccl_party *lists[] = {clique->open_parties, clique->flying_parties,
+                                 clique->free_parties};
+    for (int i = 0; i < 3; i++)
         while (lists[i] != NULL) {
             struct ccl_party *party = lists[i];
             lists[i] = party->next;
             ccl_free(party->pairs);
             ccl_free(party);
         }
-    clique->parties = clique->free_parties = NULL;
+    clique->open_parties = clique->open_tail = NULL;
+    clique->flying_parties = clique->flying_tail = clique->free_parties = NULL;
     size_t nranks = clique->topo == NULL ? 0 : clique->topo->nranks;
     for (size_t q = 0; clique->queues != NULL && q < nranks * nranks; q++)
         while (clique->queues[q].head != NULL) pop_pending(clique, &clique->queues[q]);

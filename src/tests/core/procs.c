@@ -220,7 +220,7 @@ static int is_clean(void *unused)
     struct test_snapshot now;
     (void)unused;
     test_snapshot_take(&now);
-    int clean = test_snapshot_diff(&mark, &now, NULL) == 0;
+    int clean = test_snapshot_diff(&mark, &now, NULL, NULL) == 0;
     test_snapshot_free(&now);
     return clean;
 }
@@ -233,7 +233,7 @@ void proc_check_mark(void)
     while (!is_clean(NULL) && kit_now_ms() < end)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     test_snapshot_take(&now);
-    size_t more = test_snapshot_diff(&mark, &now, print_more);
+    size_t more = test_snapshot_diff(&mark, &now, NULL, print_more);
     test_snapshot_free(&now);
     test_snapshot_free(&mark);
     CHECK_EQ(more, 0);

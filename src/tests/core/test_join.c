@@ -116,6 +116,40 @@ static void call_late(void *arg, int i)
     kit_check(&late->kit->ranks[i], late->op);
 }
 
+/* The same with more work on the stream behind the call. In a single hardware queue that work
+ * would hold up the other ranks, on a GPU too; with several it must not. */
+static void call_late_and_go_on(void *arg, int i)
+{
+    struct late *late = arg;
+    struct kit_rank *rank = &late->kit->ranks[i];
+    while (i > 0 && !atomic_load(&late->called)) sched_yield();
+    CHECK_OK(kit_call(rank, late->op));
+    CHECK_OK(chorus_devices()->fill(rank->in, 0x77, 4, rank->stream));
+    atomic_store(&late->called, 1);
+    kit_sync(rank);
+    memset(rank->in, 0xa5, 4);
+    kit_check(rank, late->op);
+}
+
+static void child_go_on(void)
+{
+    for (int ndevices = 1; ndevices <= 2; ndevices++) {
+        struct kit kit;
+        struct kit_op op = kit_simple(KIT_ALL_GATHER, COUNT);
+        struct late late = {.kit = &kit, .op = &op};
+        kit_open(&kit, 3, ndevices, COUNT);
+        for (int r = 0; r < 3; r++) kit_prepare(&kit.ranks[r], &op);
+        kit_threads(3, call_late_and_go_on, &late);
+        kit_close(&kit);
+    }
+}
+
+static void test_go_on(void)
+{
+    kit_child("child:go-on", (const char *const[]){"CHORUS_HOST_QUEUES=0", NULL});
+    kit_child("child:go-on", (const char *const[]){"CHORUS_HOST_QUEUES=8", NULL});
+}
+
 static void child_late(void)
 {
     for (int n = 2; n <= 4; n++) {
@@ -301,6 +335,7 @@ static void test_algos(void)
 static const struct test_case cases[] = {
     {"every collective, mode, device and queue count", test_modes, 120},
     {"a call does not wait for its peers", test_late, 0},
+    {"a call does not hold up what follows", test_go_on, 0},
     {"connections inside a process", test_algos, 0},
     {"equal streams in a group", test_equal_streams_in_a_group, 0},
     {"equal streams without a group", test_equal_streams_alone, 0},
@@ -310,6 +345,7 @@ static const struct test_case cases[] = {
     {"devices disagree over connections", test_disagreement_over_connections, 0},
     {"average and PreMulSum disagree", test_average_is_no_premulsum, 0},
     {"child:modes", child_modes, 0},
+    {"child:go-on", child_go_on, 0},
     {"child:late", child_late, 0},
     {"child:algos", child_algos, 0},
     {"child:connected", child_connected, 0},

@@ -9,8 +9,9 @@ short_rows=3
 long_sizes='-b 5 -e 1M -f 457'
 long_rows=3
 
-# count_rows IN_PLACE: "rows bad combinations fewest most" of a run: #wrong not 0, an in-place column
-# without result, distinct type/op/root, and the fewest and most rows of one of them.
+# count_rows IN_PLACE: "rows bad combinations fewest most" of a run: bad is #wrong not 0 or an
+# in-place column without result; a combination is a type, op and root, and the last two are the
+# fewest and most rows of one of them.
 count_rows() {
     awk -v in_place="$1" '
         /^ *[0-9]+ / {

@@ -42,7 +42,8 @@ if [ -e "$wrapper" ]; then
     done
     if has_mpi; then
         begin '1 with mpirun -np 2: wrong data'
-        run 60 env WRAP_FAULT=drop $mpi -x LD_PRELOAD="$wrapper" -np 2 "$(driver all_reduce)" -n 2 $small
+        run 60 env WRAP_FAULT=drop $mpi -x LD_PRELOAD="$wrapper" -np 2 "$(driver all_reduce)" \
+            -n 2 $small
         want_code 1
         end
     else
@@ -65,15 +66,16 @@ want_err 'NCCL_SOCKET_IFNAME|nosuchif0|interface'
 end
 
 begin 'a row that needs far more memory than there is: skipped and said, the others run'
-perf all_reduce -b 1M -e 4T -f 4194304 -g 2
+perf all_reduce -b 8M -e 4T -f 524288 -g 2
 want "exit code $code" [ "$code" -eq 0 ]
-want_out '^ +1048576 '
+want_out '^ +8388608 '
 want_out 'skipped'
 want_err 'free|memory'
 end
 
 begin 'a limit on memory: skipped rows or exit 3, no signal'
-run 60 sh -c 'ulimit -v 3000000; exec "$@"' sh "$(driver all_reduce)" -b 1M -e 8G -f 16 -n 1 -g 2 -c 0
+run 60 sh -c 'ulimit -v 3000000; exec "$@"' sh "$(driver all_reduce)" -b 1M -e 8G -f 16 -n 1 \
+    -g 2 -c 0
 want "exit code $code" [ "$code" -eq 0 -o "$code" -eq 3 ]
 [ "$code" -eq 0 ] || want_err '^all_reduce_perf: .*memory|alloc'
 end

@@ -95,8 +95,8 @@ end
 
 begin '-J: env holds only the variables of libraries and launchers'
 fresh
-SECRET_TOKEN=hunter2 NCCL_DEBUG=WARN CHORUS_HOST_QUEUES=2 UCX_TLS=tcp perf all_reduce -b 8 -e 8 -g 2 \
-    -J "$json"
+SECRET_TOKEN=hunter2 NCCL_DEBUG=WARN CHORUS_HOST_QUEUES=2 UCX_TLS=tcp \
+    perf all_reduce -b 8 -e 8 -g 2 -J "$json"
 want_code 0
 want 'not valid' valid_json "$json"
 want 'it holds a secret' sh -c "! grep -q hunter2 '$json'"

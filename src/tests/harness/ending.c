@@ -86,12 +86,12 @@ _Noreturn void perf_end(int code, const char *text)
     _exit(code);
 }
 
-void perf_end_told(int code, const char *text)
+void perf_end_linked(int code, const char *text, int told)
 {
     if (atomic_exchange(&ending, 1) != 0) wait_for_the_end();
     /* With a launcher or a parent all share one stderr, and the cause has been told there. */
     int alone = run_world != NULL && run_world->ops == &perf_world_env && run_world->proc != 0;
-    if (alone && text[0] != '\0') fprintf(stderr, "%s: %s\n", perf_program(), text);
+    if ((!told || alone) && text[0] != '\0') fprintf(stderr, "%s: %s\n", perf_program(), text);
     if (code == PERF_EXIT_TIMEOUT) perf_watch_describe();
     code = write_footer(code, text);
     fflush(stdout);

@@ -18,8 +18,9 @@ void perf_ending_start(struct perf_world *world);
  * before turns any code but a signal's into 1. Threads that come second wait for the end. */
 _Noreturn void perf_end(int code, const char *text);
 
-/* The same, when another process has said so. */
-void perf_end_told(int code, const char *text);
+/* The same for the link between the processes: nobody need be told. told: another process has
+ * said why on the stderr that all share. */
+void perf_end_linked(int code, const char *text, int told);
 
 /* Ends the run with code 3 naming `what` and the library's text unless result is ncclSuccess. */
 void perf_check(ncclResult_t result, const char *what);

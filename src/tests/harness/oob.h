@@ -74,8 +74,9 @@ struct perf_link_args {
     struct perf_hello hello;
     double timeout_s;     /* for the first all-gather: the rendezvous */
     const char *hub_name; /* "rank 0's process", "the parent" */
-    /* The run ends: called once from the link's thread, does not return. */
-    void (*failed)(int code, const char *text);
+    /* The run ends: called once, does not return. told: another process has said why; otherwise
+     * this one is the first to know. */
+    void (*failed)(int code, const char *text, int told);
 };
 struct perf_link *perf_link_open(const struct perf_link_args *args);
 /* Blocks until all have contributed `bytes`. One thread at a time. A failure does not return. */

@@ -297,25 +297,33 @@ static void check_deadline(struct perf_hub *hub)
     perf_hub_fail(hub, PERF_EXIT_TIMEOUT, text);
 }
 
+static void take_poll(struct perf_hub *hub, struct conn *conn)
+{
+    if (read_conn(hub, conn) == 0) return;
+    int proc = conn->proc;
+    drop_conn(conn);
+    if (proc >= 0) lose_member(hub, proc);
+}
+
 int perf_hub_serve(struct perf_hub *hub, int extra_fd, int timeout_ms)
 {
     nfds_t n = 0;
     hub->polls[n++] = (struct pollfd){.fd = extra_fd, .events = POLLIN};
     hub->polls[n++] = (struct pollfd){.fd = hub->args.listen_fd, .events = POLLIN};
+    /* Only what is open: poll refuses more entries than the process may have descriptors. */
     for (int i = 0; i < hub->nconns; i++)
-        hub->polls[n++] = (struct pollfd){.fd = hub->conns[i].fd, .events = POLLIN};
+        if (hub->conns[i].fd >= 0)
+            hub->polls[n++] = (struct pollfd){.fd = hub->conns[i].fd, .events = POLLIN};
     if (poll(hub->polls, n, timeout_ms) < 0) return 0;
+    nfds_t next = 2;
+    for (int i = 0; i < hub->nconns && next < n; i++) {
+        struct conn *conn = &hub->conns[i];
+        if (conn->fd < 0 || conn->fd != hub->polls[next].fd) continue;
+        if (hub->polls[next++].revents != 0) take_poll(hub, conn);
+    }
     if (hub->polls[1].revents != 0) {
         int fd = accept4(hub->args.listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) add_conn(hub, -1, fd);
-    }
-    for (int i = 0; i < hub->nconns; i++) {
-        struct conn *conn = &hub->conns[i];
-        if (hub->polls[i + 2].revents == 0 || conn->fd != hub->polls[i + 2].fd) continue;
-        if (conn->fd < 0 || read_conn(hub, conn) == 0) continue;
-        int proc = conn->proc;
-        drop_conn(conn);
-        if (proc >= 0) lose_member(hub, proc);
     }
     check_deadline(hub);
     return hub->polls[0].revents != 0;

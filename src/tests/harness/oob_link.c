@@ -81,7 +81,7 @@ static int take_fail(struct perf_link *link, const struct perf_frame *frame)
     link->told = 1;
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
-    if (!own) link->args.failed(frame->code, text);
+    if (!own) link->args.failed(frame->code, text, 1);
     return 0;
 }
 
@@ -113,21 +113,21 @@ static void *read_frames(void *argument)
     pthread_mutex_unlock(&link->lock);
     char text[PERF_OOB_TEXT];
     snprintf(text, sizeof text, "%s ended without a goodbye", link->args.hub_name);
-    if (!own) link->args.failed(PERF_EXIT_ERROR, text);
+    if (!own) link->args.failed(PERF_EXIT_ERROR, text, 0);
     return NULL;
 }
 
 struct perf_link *perf_link_open(const struct perf_link_args *args)
 {
     struct perf_link *link = calloc(1, sizeof *link);
-    if (link == NULL) args->failed(PERF_EXIT_ERROR, "out of memory for the process link");
+    if (link == NULL) args->failed(PERF_EXIT_ERROR, "out of memory for the process link", 0);
     link->args = *args;
     pthread_mutex_init(&link->send_lock, NULL);
     pthread_mutex_init(&link->lock, NULL);
     pthread_cond_init(&link->changed, NULL);
     send_frame(link, PERF_FRAME_HELLO, 0, &args->hello, sizeof args->hello);
     if (pthread_create(&link->thread, NULL, read_frames, link) != 0)
-        args->failed(PERF_EXIT_ERROR, "cannot start the thread of the process link");
+        args->failed(PERF_EXIT_ERROR, "cannot start the thread of the process link", 0);
     return link;
 }
 
@@ -153,7 +153,7 @@ void perf_link_allgather(struct perf_link *link, const void *mine, void *all, si
     char text[PERF_OOB_TEXT];
     snprintf(text, sizeof text, "rendezvous: %s has not answered within %g s", link->args.hub_name,
              link->args.timeout_s);
-    link->args.failed(PERF_EXIT_TIMEOUT, text);
+    link->args.failed(PERF_EXIT_TIMEOUT, text, 0);
 }
 
 void perf_link_progress(struct perf_link *link)

@@ -1,6 +1,5 @@
-/* Exit codes of a driver: their order of gravity and what the footer calls them, one table
- * row each. Called by
- * whoever ends a run; codes above 128 stand for signals and have no row.
+/* Exit codes of a driver: their order of gravity and what the footer calls them, one table row
+ * each. Called by whoever ends a run; codes above 128 stand for signals and have no row.
  */
 #include "harness/verdict.h"
 

@@ -116,7 +116,7 @@ void perf_world_link(struct perf_world *world, int fd, uint64_t token, const cha
     struct perf_link_args args = {.fd = fd,
                                   .timeout_s = perf_rendezvous_s(world->options),
                                   .hub_name = hub_name,
-                                  .failed = perf_end_told};
+                                  .failed = perf_end_linked};
     args.hello = (struct perf_hello){.token = token,
                                      .proc = world->proc,
                                      .nprocs = world->nprocs,

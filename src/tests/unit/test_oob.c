@@ -32,8 +32,9 @@ static struct {
     sem_t changed;
 } told = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void be_told(int code, const char *text)
+static void be_told(int code, const char *text, int by_other)
 {
+    (void)by_other;
     pthread_mutex_lock(&told.lock);
     told.code = code;
     told.count++;

@@ -27,9 +27,10 @@ static void set_up_fold(struct ccl_fold *fold, const struct perf_table *table, v
         struct ccl_source *source = &fold->sources[rank];
         source->data = table->inputs + (size_t)rank * table->row_bytes;
         source->scaled = table->op == PERF_OP_MULSUM || (table->op == ncclAvg && is_float);
-        source->scale.bits = table->op == PERF_OP_MULSUM
-                                 ? perf_number_scalar(number, rank)
-                                 : perf_number_encode(number, 1.0 / table->nranks);
+        if (table->op == PERF_OP_MULSUM)
+            source->scale.bits = perf_number_scalar(number, rank);
+        else if (is_float)
+            source->scale.bits = perf_number_encode(number, 1.0 / table->nranks);
     }
     if (table->op == ncclAvg && !is_float) fold->divisor = (uint32_t)table->nranks;
 }
