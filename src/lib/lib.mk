@@ -89,6 +89,7 @@ LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/plan.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
+LIB_SRCS += src/lib/core/schedule.c
 LIB_SRCS += src/lib/core/wait.c
 
 # api

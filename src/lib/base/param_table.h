@@ -13,6 +13,8 @@ CCL_PARAM_INT(HOST_THREADS, "CHORUS_HOST_THREADS", 0, 0, 256,
               "worker threads of the host devices of a process; 0: one a core")
 CCL_PARAM_INT(INIT_TIMEOUT_MS, "CHORUS_INIT_TIMEOUT_MS", 120000, 100, 86400000,
               "milliseconds until an initialisation that misses ranks fails, naming them")
+CCL_PARAM_TEXT(SCHEDULE_FILE, "CHORUS_SCHEDULE_FILE", 0,
+               "file of schedules that are proved and used where they fit (docs/schedules.md)")
 CCL_PARAM_INT(SLOT_BYTES, "CHORUS_SLOT_BYTES", 131072, 1024, 16777216,
               "bytes of one FIFO slot of a connection")
 CCL_PARAM_INT(SLOT_DEPTH, "CHORUS_SLOT_DEPTH", 4, 2, 64, "slots of one FIFO of a connection")

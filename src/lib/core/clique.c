@@ -8,6 +8,7 @@
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
+#include "core/schedule.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -151,6 +152,7 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->left);
     ccl_free(clique->queues);
     ccl_free(clique->execs);
+    ccl_program_free(clique->programs);
     ccl_topo_free(clique->topo);
     pthread_mutex_destroy(&clique->lock);
     ccl_free(clique);
@@ -172,6 +174,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
+    TRY_GOTO(rc, ccl_schedule_load(clique), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);

@@ -8,6 +8,7 @@
 #define CCL_CORE_CLIQUE_H
 
 #include "algo/choice.h"
+#include "algo/program.h"
 #include "base/doorbell.h"
 #include "boot/mesh.h"
 #include "core/core.h"
@@ -76,11 +77,12 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels;
-    struct ccl_choice choice;    /* what NCCL_ALGO and NCCL_PROTO allow */
-    uint64_t *meet_flags;        /* per channel [nexecs * CCL_MEET_STRIDE] */
-    struct ccl_slot *meet_table; /* per channel [nranks] */
-    uint64_t *meet_signs;        /* per channel [nexecs] */
-    struct ccl_mesh *mesh;       /* NULL in a single process */
+    struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
+    struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
+    uint64_t *meet_flags;         /* per channel [nexecs * CCL_MEET_STRIDE] */
+    struct ccl_slot *meet_table;  /* per channel [nranks] */
+    uint64_t *meet_signs;         /* per channel [nexecs] */
+    struct ccl_mesh *mesh;        /* NULL in a single process */
 
     uint32_t abort_word;   /* kernels poll it; set with the first error */
     uint32_t kernel_error; /* kernels set it when members disagree */

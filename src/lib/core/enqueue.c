@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "core/group.h"
+#include "core/schedule.h"
 #include "kernel/fold.h"
 
 const char *ccl_coll_name(enum ccl_coll coll)
@@ -73,6 +74,10 @@ static ncclResult_t add_messages(const struct ccl_op *op)
 
 static ncclResult_t expand(const struct ccl_op *op)
 {
+    struct ccl_clique *clique = op->comm->clique;
+    pthread_mutex_lock(&clique->lock);
+    ccl_schedule_note(op->comm, op->coll, NULL, 1);
+    pthread_mutex_unlock(&clique->lock);
     ccl_group_start();
     ncclResult_t rc = ccl_group_fail(add_messages(op));
     ncclResult_t ended = ccl_group_end();

@@ -5,6 +5,7 @@
 #include "algo/cost.h"
 #include "base/err.h"
 #include "core/plan.h"
+#include "core/schedule.h"
 #include "kernel/kernel.h"
 #include "kernel/size.h"
 
@@ -31,7 +32,7 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
 
 /* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
  * of the operation. */
-static uint64_t sign_op(const struct ccl_set *set)
+static uint64_t sign_op(const struct ccl_set *set, const struct ccl_plan *plan)
 {
     const struct ccl_record *record = &set->members[set->last].record;
     uint64_t fields[] = {set->seq,
@@ -39,7 +40,8 @@ static uint64_t sign_op(const struct ccl_set *set)
                          record->op.count_elems,
                          record->op.type,
                          (uint64_t)(uint32_t)record->op.root,
-                         (uint64_t)ccl_redop_class(record->op.redop)};
+                         (uint64_t)ccl_redop_class(record->op.redop),
+                         ccl_plan_sign(plan)};
     uint64_t sign = 0xcbf29ce484222325u;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
@@ -82,7 +84,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->owner = set;
     if (exec->view.nexecs > 1) work->turn = ccl_turn_take(&exec->turn, &work->ticket);
     work->count_elems = record->op.count_elems;
-    work->signature = sign_op(set);
+    work->signature = sign_op(set, plan);
     work->divisor = exec->view.nranks;
     work->nsteps = (uint16_t)plan->sched.nsteps;
     work->npieces = plan->sched.npieces;
@@ -166,6 +168,8 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
     struct ccl_work work;
     memset(&work, 0, offsetof(struct ccl_work, local));
     fill_work(&work, set, plan);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        ccl_schedule_note(set->members[i].record.op.comm, op->coll, plan, work.nchannels);
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],

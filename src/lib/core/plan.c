@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "core/schedule.h"
 
 static_assert((int)CCL_ALL_REDUCE == (int)CCL_SCHED_ALL_REDUCE &&
                   (int)CCL_SCATTER == (int)CCL_SCHED_SCATTER,
@@ -51,18 +52,20 @@ static void free_plan(struct ccl_plan *plan)
     ccl_free(plan);
 }
 
-static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_sched_args *args,
-                              const struct ccl_pick *pick, struct ccl_plan **out)
+/* `wanted` says what to make: all but the schedule and what belongs to it. */
+static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *wanted,
+                              struct ccl_plan **out)
 {
     ncclResult_t rc;
     struct ccl_plan *plan;
+    struct ccl_sched_args args = {&exec->view, (enum ccl_sched_coll)wanted->coll, wanted->root,
+                                  wanted->slot_bytes};
     TRY(CCL_NEW(&plan, 1));
-    plan->coll = (enum ccl_coll)args->coll;
-    plan->root = args->root;
-    plan->algo = pick->algo;
-    plan->proto = pick->proto;
-    plan->slot_bytes = args->slot_bytes;
-    TRY_GOTO(rc, pick->algo->build(args, &plan->sched), fail);
+    *plan = *wanted;
+    if (plan->program != NULL)
+        TRY_GOTO(rc, ccl_sched_copy(&plan->program->scheds[exec->index], &plan->sched), fail);
+    else
+        TRY_GOTO(rc, plan->algo->build(&args, &plan->sched), fail);
     TRY_GOTO(rc, bind_conns(exec, plan), fail);
     plan->next = exec->plans;
     exec->plans = plan;
@@ -83,28 +86,56 @@ static ncclResult_t fail_empty(const struct ccl_exec *exec, const struct ccl_op 
                    proto != NULL ? proto : "(unset)");
 }
 
-ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
-                          struct ccl_plan **out)
+/* What is to run, without its schedule: from the file, else what the cost model picks. */
+static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
+                           struct ccl_plan *wanted)
 {
-    struct ccl_clique *clique = exec->clique;
+    const struct ccl_clique *clique = exec->clique;
     struct ccl_pick_args asked = {
         .sched = {&exec->view, (enum ccl_sched_coll)op->coll, op->root, clique->slot_bytes},
         .bytes = bytes,
         .across = !ccl_clique_is_whole(clique),
         .choice = &clique->choice,
     };
-    struct ccl_pick pick = ccl_cost_pick(&asked);
-    if (pick.algo == NULL) return fail_empty(exec, op);
-    CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s %s, %.1f us expected", ccl_coll_name(op->coll),
-             (unsigned long long)bytes, pick.algo->name, ccl_proto_name(pick.proto), pick.cost_us);
+    *wanted = (struct ccl_plan){.coll = op->coll, .root = op->root};
+    wanted->program = ccl_schedule_find(clique, &asked.sched);
+    if (wanted->program != NULL) {
+        wanted->name = wanted->program->algo;
+        wanted->proto = wanted->program->proto;
+    } else {
+        struct ccl_pick pick = ccl_cost_pick(&asked);
+        if (pick.algo == NULL) return fail_empty(exec, op);
+        wanted->algo = pick.algo;
+        wanted->name = pick.algo->name;
+        wanted->proto = pick.proto;
+    }
+    wanted->slot_bytes = ccl_proto_slot_bytes(wanted->proto, clique->slot_bytes);
+    CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s %s%s", ccl_coll_name(op->coll),
+             (unsigned long long)bytes, wanted->name, ccl_proto_name(wanted->proto),
+             wanted->program != NULL ? " (from a file)" : "");
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
+                          struct ccl_plan **out)
+{
+    struct ccl_plan wanted;
+    TRY(choose(exec, op, bytes, &wanted));
     struct ccl_plan *plan = exec->plans;
-    while (plan != NULL && (plan->coll != op->coll || plan->root != op->root ||
-                            plan->algo != pick.algo || plan->proto != pick.proto))
+    while (plan != NULL &&
+           (plan->coll != wanted.coll || plan->root != wanted.root || plan->algo != wanted.algo ||
+            plan->program != wanted.program || plan->proto != wanted.proto))
         plan = plan->next;
-    asked.sched.slot_bytes = ccl_proto_slot_bytes(pick.proto, clique->slot_bytes);
-    if (plan == NULL) return make_plan(exec, &asked.sched, &pick, out);
+    if (plan == NULL) return make_plan(exec, &wanted, out);
     *out = plan;
     return ncclSuccess;
+}
+
+uint64_t ccl_plan_sign(const struct ccl_plan *plan)
+{
+    uint64_t sign = (uint64_t)plan->proto + 1;
+    for (const char *at = plan->name; *at != '\0'; at++) sign = sign * 131 + (uint8_t)*at;
+    return sign * 2 + (plan->program != NULL);
 }
 
 void ccl_plan_free(struct ccl_exec *exec)

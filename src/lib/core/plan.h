@@ -9,12 +9,17 @@ struct ccl_plan {
     struct ccl_plan *next;
     enum ccl_coll coll;
     int root;
-    const struct ccl_algo_ops *algo;
+    const struct ccl_algo_ops *algo;   /* NULL: from a file */
+    const struct ccl_program *program; /* of that file */
+    const char *name;
     enum ccl_proto proto;
     uint32_t slot_bytes;
     struct ccl_sched sched;
     struct ccl_conn **conns; /* [nchannels][nlinks] */
 };
+
+/* Equal where executors run the same plan, with high probability. */
+uint64_t ccl_plan_sign(const struct ccl_plan *plan);
 
 /* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
  * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
