@@ -102,19 +102,13 @@ SIM_TESTS += test_programs
 SIM_TESTS += test_schedules
 test_programs_SRCS += src/tests/sim/broken.c src/tests/sim/shape.c
 test_schedules_SRCS += src/tests/sim/shape.c src/tests/sim/world.c
-UNIT_TESTS += test_boot
-UNIT_TESTS += test_boot_mesh
-UNIT_TESTS += test_boot_strangers
-UNIT_TESTS += test_boot_wire
-UNIT_TESTS += test_mac
-UNIT_TESTS += test_shm
-test_schedules_SRCS += src/tests/sim/world.c
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
 # a unit test.
 CORE_TESTS += test_arith
+CORE_TESTS += test_choice
 CORE_TESTS += test_join
 CORE_TESTS += test_life
 CORE_TESTS += test_order
@@ -122,6 +116,7 @@ CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
+test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c
 test_life_SRCS += src/tests/core/kit.c
 test_order_SRCS += src/tests/core/kit.c

@@ -180,6 +180,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
+    clique->possible = ccl_plan_possible(&clique->execs[0]);
     struct ccl_places places = places_of(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
         if (nprocs > 1 || ccl_transports[t] == &ccl_transport_p2p)

@@ -77,6 +77,7 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels;
+    uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
     uint64_t *meet_flags;         /* per channel [nexecs * CCL_MEET_STRIDE] */

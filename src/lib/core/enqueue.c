@@ -109,6 +109,8 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
              (int)op->redop, op->root, (void *)op->stream);
     if (op->coll >= CCL_ALL_TO_ALL && !is_message && !ccl_clique_is_whole(op->comm->clique))
         return expand(op);
+    if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
+        return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op};
     if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
         ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);

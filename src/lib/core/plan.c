@@ -52,6 +52,19 @@ static void free_plan(struct ccl_plan *plan)
     ccl_free(plan);
 }
 
+/* Links that no step may use, to both neighbours: ranks that run different plans may have no
+ * connection in common, but somewhere two neighbours disagree, and see it by their stamps. */
+static ncclResult_t add_watch_links(const struct ccl_exec *exec, struct ccl_sched *sched)
+{
+    uint16_t nexecs = exec->view.nexecs, self = exec->index;
+    if (sched->nlinks == 0 || nexecs == 1) return ncclSuccess;
+    for (int is_send = 0; is_send < 2; is_send++)
+        if (ccl_sched_link(sched, (uint16_t)((self + 1) % nexecs), is_send) < 0 ||
+            ccl_sched_link(sched, (uint16_t)((self + nexecs - 1) % nexecs), is_send) < 0)
+            return ncclSystemError;
+    return ncclSuccess;
+}
+
 /* `wanted` says what to make: all but the schedule and what belongs to it. */
 static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *wanted,
                               struct ccl_plan **out)
@@ -66,6 +79,7 @@ static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *want
         TRY_GOTO(rc, ccl_sched_copy(&plan->program->scheds[exec->index], &plan->sched), fail);
     else
         TRY_GOTO(rc, plan->algo->build(&args, &plan->sched), fail);
+    TRY_GOTO(rc, add_watch_links(exec, &plan->sched), fail);
     TRY_GOTO(rc, bind_conns(exec, plan), fail);
     plan->next = exec->plans;
     exec->plans = plan;
@@ -76,7 +90,30 @@ fail:
     return rc;
 }
 
-static ncclResult_t fail_empty(const struct ccl_exec *exec, const struct ccl_op *op)
+static struct ccl_pick_args ask(const struct ccl_exec *exec, enum ccl_coll coll, int root)
+{
+    const struct ccl_clique *clique = exec->clique;
+    return (struct ccl_pick_args){
+        .sched = {&exec->view, (enum ccl_sched_coll)coll, root, clique->slot_bytes},
+        .across = !ccl_clique_is_whole(clique),
+        .choice = &clique->choice,
+    };
+}
+
+/* What supports a collective depends neither on its size nor on its root. */
+uint32_t ccl_plan_possible(const struct ccl_exec *exec)
+{
+    uint32_t possible = 0;
+    for (int coll = 0; coll < CCL_NCOLLS; coll++) {
+        struct ccl_pick_args asked = ask(exec, (enum ccl_coll)coll, 0);
+        if (ccl_cost_pick(&asked).algo != NULL) possible |= 1u << coll;
+    }
+    for (const struct ccl_program *p = exec->clique->programs; p != NULL; p = p->next)
+        possible |= 1u << p->coll;
+    return possible;
+}
+
+ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_op *op)
 {
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     return ccl_err(ncclInvalidUsage,
@@ -91,12 +128,8 @@ static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op,
                            struct ccl_plan *wanted)
 {
     const struct ccl_clique *clique = exec->clique;
-    struct ccl_pick_args asked = {
-        .sched = {&exec->view, (enum ccl_sched_coll)op->coll, op->root, clique->slot_bytes},
-        .bytes = bytes,
-        .across = !ccl_clique_is_whole(clique),
-        .choice = &clique->choice,
-    };
+    struct ccl_pick_args asked = ask(exec, op->coll, op->root);
+    asked.bytes = bytes;
     *wanted = (struct ccl_plan){.coll = op->coll, .root = op->root};
     wanted->program = ccl_schedule_find(clique, &asked.sched);
     if (wanted->program != NULL) {
@@ -104,7 +137,7 @@ static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op,
         wanted->proto = wanted->program->proto;
     } else {
         struct ccl_pick pick = ccl_cost_pick(&asked);
-        if (pick.algo == NULL) return fail_empty(exec, op);
+        if (pick.algo == NULL) return ccl_plan_fail_empty(exec, op);
         wanted->algo = pick.algo;
         wanted->name = pick.algo->name;
         wanted->proto = pick.proto;

@@ -21,6 +21,11 @@ struct ccl_plan {
 /* Equal where executors run the same plan, with high probability. */
 uint64_t ccl_plan_sign(const struct ccl_plan *plan);
 
+/* Bit c: something allowed can do enum ccl_coll c on this communicator's executors. */
+uint32_t ccl_plan_possible(const struct ccl_exec *exec);
+/* ncclInvalidUsage: nothing that NCCL_ALGO and NCCL_PROTO leave can do the operation. */
+ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_op *op);
+
 /* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
  * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,

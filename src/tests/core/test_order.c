@@ -182,8 +182,7 @@ static void child_chain(void)
 static void test_chain_connected(void)
 {
     kit_child("child:chain", (const char *const[]){"NCCL_ALGO=oneshot", NULL});
-    kit_child("child:chain",
-              (const char *const[]){"NCCL_ALGO=ring", "CHORUS_HOST_QUEUES=1", NULL});
+    kit_child("child:chain", (const char *const[]){"NCCL_ALGO=ring", "CHORUS_HOST_QUEUES=1", NULL});
 }
 
 /* ---- several streams of a rank: the communicator keeps the order of its connected kernels;

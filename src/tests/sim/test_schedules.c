@@ -25,12 +25,11 @@ static void prove(const struct sim_case *sim)
     for (int a = 0; ccl_algos[a] != NULL; a++)
         if (ccl_algos[a] == sim->algo) ncovered[a][sim->coll][sim->proto]++;
     if (text != NULL)
-        FAIL(
-            "%s, proto %d, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, channels %u, "
-            "in place %d, seed %llu: %s",
-            sim->algo->name, (int)sim->proto, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
-            (unsigned long long)sim->count, sim->depth, sim->nchannels, sim->in_place,
-            (unsigned long long)sim->seed, text);
+        FAIL("%s, proto %d, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, "
+             "channels %u, in place %d, seed %llu: %s",
+             sim->algo->name, (int)sim->proto, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
+             (unsigned long long)sim->count, sim->depth, sim->nchannels, sim->in_place,
+             (unsigned long long)sim->seed, text);
 }
 
 /* 8-byte elements, so a slot of 1,024 bytes holds 128. */
