@@ -15,7 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HELLO_MS = 5000, YOUNG_MS = 100, SOURCES = 16, STARVED_MS = 20 };
+enum {
+    HELLO_MS = 5000,
+    YOUNG_MS = 100,
+    SOURCES = 16,
+    STARVED_MS = 20,         /* accept is tried again after so long */
+    STARVED_LIMIT_MS = 2000, /* so long without a descriptor is a failure */
+};
 
 struct guest {
     int fd;
@@ -37,6 +43,8 @@ struct ccl_door {
     struct guest guests[CCL_DOOR_GUESTS];
     int npolled;               /* guests in the poll entries that were filled last */
     uint64_t starved_until_ns; /* no descriptor was left: accept nobody until then */
+    uint64_t starved_since_ns; /* since the last connection that was accepted; 0 not at all */
+    int starved_code;
     char sources[SOURCES][CCL_SOCK_TEXT_BYTES]; /* strangers that were logged, the last ones */
     unsigned nsources;
 };
@@ -143,11 +151,21 @@ static void accept_all(struct ccl_door *door)
              * at once would only spin. */
             CCL_INFO(CCL_LOG_BOOTSTRAP, "accept: %s", strerror(code));
             door->starved_until_ns = ccl_clock_deadline_ns(STARVED_MS);
+            if (door->starved_since_ns == 0) door->starved_since_ns = ccl_clock_ns();
+            door->starved_code = code;
             return;
         }
+        door->starved_since_ns = 0;
         if (door->nguests == CCL_DOOR_GUESTS) drop(door, 0, "silent, and others wait");
         admit(door, fd, &from);
     }
+}
+
+int ccl_door_starved(const struct ccl_door *door)
+{
+    if (door->starved_since_ns == 0) return 0;
+    uint64_t starved_ns = ccl_clock_ns() - door->starved_since_ns;
+    return starved_ns > STARVED_LIMIT_MS * UINT64_C(1000000) ? door->starved_code : 0;
 }
 
 /* Reads what a guest says; returns 1 when the guest has left the table. */

@@ -41,6 +41,10 @@ int ccl_door_polls(struct ccl_door *door, struct pollfd *polls, int *timeout_ms)
 /* Does what the entries allow: accepts, reads, drops, hands over arrivals. */
 void ccl_door_step(struct ccl_door *door, const struct pollfd *polls);
 
+/* The errno with which connections have been refused for two seconds without a break (out of
+ * descriptors or memory), 0 when they are not. */
+int ccl_door_starved(const struct ccl_door *door);
+
 /* NULL is fine. Drops all guests. */
 void ccl_door_close(struct ccl_door *door);
 

@@ -223,6 +223,11 @@ static ncclResult_t wait_step(struct ccl_mesh *mesh, struct pollfd *polls)
         (struct pollfd){.fd = mesh->boot == NULL ? -1 : ccl_boot_fd(mesh->boot), .events = POLLIN};
     int door_at = n;
     n += ccl_door_polls(mesh->door, polls + n, &timeout_ms);
+    int starved = ccl_door_starved(mesh->door);
+    if (starved != 0)
+        return ccl_err(ncclSystemError,
+                       "rank %d cannot accept the other processes of host %s: %s (see ulimit -n)",
+                       mesh->first_rank[mesh->self], mesh->host, strerror(starved));
     int ready = poll(polls, (nfds_t)n, timeout_ms);
     if (ready < 0 && errno != EINTR) return ccl_sock_err(errno, "poll for processes of this host");
     if (ready <= 0) return ncclSuccess;

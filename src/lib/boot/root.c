@@ -125,6 +125,8 @@ static void step(struct ccl_root *root)
     for (int i = 0; i < nconns; i++) serve(root, root->conns[i], polls[i].revents);
     /* The door comes last: an arrival may move the array of connections. */
     ccl_door_step(root->door, polls + nconns + 1);
+    int starved = ccl_door_starved(root->door);
+    if (starved != 0) ccl_root_starve(root, starved);
     if (ccl_clock_ns() >= root->deadline_ns) ccl_root_expire(root);
     sweep(root);
 }

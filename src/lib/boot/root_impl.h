@@ -96,6 +96,8 @@ void ccl_root_welcome(void *root, const struct ccl_arrival *arrival);
 void ccl_root_frame(struct ccl_root *root, struct ccl_root_conn *conn);
 /* The connection is broken or ended; conn->link is closed afterwards. */
 void ccl_root_broken(struct ccl_root *root, struct ccl_root_conn *conn, int code);
+/* Nobody can be let in any more: `code` is accept's errno. */
+void ccl_root_starve(struct ccl_root *root, int code);
 /* The deadline has passed. */
 void ccl_root_expire(struct ccl_root *root);
 /* Whether nothing is left to do. */

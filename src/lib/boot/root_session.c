@@ -350,6 +350,16 @@ static void list_missing(const struct ccl_root *root, int joined, char *out, siz
         snprintf(out, out_bytes, "%d ranks (%s%s) of %d have", missing, list, more, root->nranks);
 }
 
+void ccl_root_starve(struct ccl_root *root, int code)
+{
+    char missing[256];
+    if (root->nranks == 0 || root->failed) return;
+    list_missing(root, 0, missing, sizeof missing);
+    fail_session(root, ncclSystemError,
+                 "%s not joined: the root cannot accept connections: %s (see ulimit -n)", missing,
+                 strerror(code));
+}
+
 void ccl_root_expire(struct ccl_root *root)
 {
     char missing[256];

@@ -44,7 +44,7 @@ matrix_case() {
     options='-d all'
     [ "$ops" -eq 1 ] || options="$options -o all"
     [ "$roots" -eq 0 ] || options="$options -r all"
-    run 280 "$(driver "$collective")" $options $sizes --exact -n 1 -w 0 -c 1 -g "$n" -u "$unaligned"
+    run 600 "$(driver "$collective")" $options $sizes --exact -n 1 -w 0 -c 1 -g "$n" -u "$unaligned"
     want_code 0
     set -- $(count_rows "$in_place")
     want "$1 rows, not $((combinations * nsizes))" [ "$1" -eq $((combinations * nsizes)) ]

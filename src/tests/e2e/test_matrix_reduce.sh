@@ -1,5 +1,5 @@
 #!/bin/sh
-# time limit: 600 s
+# time limit: 900 s
 # All types, operators and roots of the reducing drivers: 12 x 6 (x n roots for reduce).
 . "$(dirname "$0")/lib.sh"
 . "$tests_dir/matrix.sh"

@@ -50,7 +50,7 @@ static struct {
     char why[256];
 } running;
 
-/* What the process had when it started. */
+/* What the process had before test_prepare. */
 static struct test_snapshot inherited;
 
 static char stack_command[256];
@@ -265,13 +265,13 @@ static int has_leftovers(const struct test_snapshot *before)
     const struct test_snapshot *lasting = is_calm ? NULL : &inherited;
     for (unsigned nap_ms = 1, waited_ms = 0;; waited_ms += nap_ms) {
         test_snapshot_take(&after);
-        if (test_snapshot_diff(before, &after, lasting, NULL) == 0) break;
+        if (test_snapshot_diff_lasting(before, &after, lasting, NULL) == 0) break;
         if (waited_ms >= test_settle_limit_ms) break;
         test_snapshot_free(&after);
         if (nap_ms < NAP_MS_MAX) nap_ms *= 2;
         nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
     }
-    size_t found = test_snapshot_diff(before, &after, lasting, print_leftover);
+    size_t found = test_snapshot_diff_lasting(before, &after, lasting, print_leftover);
     test_snapshot_free(&after);
     return found != 0;
 }
@@ -320,6 +320,7 @@ static void prepare_process(void)
 {
     pthread_t first;
     if (pthread_create(&first, NULL, end_at_once, NULL) == 0) pthread_join(first, NULL);
+    test_snapshot_take(&inherited);
     if (test_prepare != NULL) test_prepare();
 }
 
@@ -400,7 +401,6 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t ncase
         printf("1..%zu\n", plan.planned);
     else
         test_kill_children(); /* what the case that hung had started */
-    test_snapshot_take(&inherited);
     if (!plan.fork_each) {
         install_handlers();
         prepare_process();
