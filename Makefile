@@ -148,7 +148,7 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda run test tidy install uninstall dist clean plots \
+.PHONY: all lib drivers tests bench examples cuda run test tidy tune install uninstall dist clean plots \
         check-layers format help report FORCE
 .SECONDARY:
 
@@ -157,6 +157,10 @@ lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
 tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
 bench: lib $(BENCH_BINS)
+
+# New rows for src/lib/algo/cost_table.h, measured here; takes minutes on an idle machine.
+tune: drivers $B/tests/fit_costs
+	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
 
@@ -333,6 +337,7 @@ Targets
   run           sets up, builds, runs all_reduce_perf on 8 ranks, records and plots it
   test          sets up, builds, runs all tests; the last line counts them
   lib drivers examples tests bench cuda    parts of the build
+  tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
   plots         draws plots/ from results/      dist     a source archive in dist/

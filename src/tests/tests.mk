@@ -126,6 +126,7 @@ test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
+UNIT_BENCHES += fit_costs
 
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …

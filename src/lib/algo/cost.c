@@ -1,4 +1,4 @@
-/* cost.c: the model: base + messages in a row * hop + bytes moved / rate.
+/* cost.c: the model: base + messages in a row * hop + bytes moved / rate, and the pick.
  *
  * An algorithm tells its shape (struct ccl_shape); the table says what a machine makes of it. Host
  * executors share few cores, so what is done in a row is the longest path or the work of all
@@ -45,19 +45,25 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static double estimate_us(const struct row *row, const struct ccl_pick_args *args)
+struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
+                                     const struct ccl_algo_ops *algo, enum ccl_proto proto)
 {
     struct ccl_shape shape = {0};
-    row->algo->shape(&args->sched, &shape);
+    algo->shape(&args->sched, &shape);
     double nexecs = args->sched.view->nexecs;
     double sharing = nexecs > LANES ? nexecs / LANES : 1;
     double bytes = (double)args->bytes;
-    double slot_bytes = ccl_proto_slot_bytes(row->proto, args->sched.slot_bytes);
+    double slot_bytes = ccl_proto_slot_bytes(proto, args->sched.slot_bytes);
     double more_rounds = shape.share > 0 ? bytes * shape.share / slot_bytes : 0;
     double each_round = shape.messages * sharing;
-    double in_a_row = larger(shape.hops, each_round) + more_rounds * each_round;
-    return row->base_us + in_a_row * row->hop_us +
-           bytes * shape.traffic * sharing / row->bytes_per_us;
+    return (struct ccl_cost_terms){larger(shape.hops, each_round) + more_rounds * each_round,
+                                   bytes * shape.traffic * sharing};
+}
+
+static double estimate_us(const struct row *row, const struct ccl_pick_args *args)
+{
+    struct ccl_cost_terms terms = ccl_cost_terms(args, row->algo, row->proto);
+    return row->base_us + terms.messages * row->hop_us + terms.bytes / row->bytes_per_us;
 }
 
 static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
@@ -74,6 +80,8 @@ static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
            args->choice->protos[sched.coll] >> row->proto & 1u;
 }
 
+/* Where all buffers are mapped, direct moves each byte once, and ranks that disagree meet in one
+ * place: it is taken without comparing. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
 {
     struct ccl_pick best = {0};
@@ -82,6 +90,7 @@ struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
         double cost_us = estimate_us(&rows[i], args);
         if (best.algo != NULL && cost_us >= best.cost_us) continue;
         best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};
+        if (best.algo == &ccl_algo_direct) break;
     }
     return best;
 }

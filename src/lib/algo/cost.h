@@ -23,6 +23,13 @@ struct ccl_pick_args {
     const struct ccl_choice *choice;
 };
 
+/* What an operation costs in units of the table: time = base + messages * hop + bytes / rate. */
+struct ccl_cost_terms {
+    double messages, bytes;
+};
+struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
+                                     const struct ccl_algo_ops *algo, enum ccl_proto proto);
+
 /* The cheapest of all that is allowed. A single executor has no connections and nothing to choose:
  * its one algorithm is taken whatever the choice says. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args);
