@@ -148,8 +148,8 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda run test tidy tune install uninstall dist clean plots \
-        check-layers format help report FORCE
+.PHONY: all lib drivers tests bench examples cuda run test tidy tune install uninstall dist clean \
+        plots check-layers format help report FORCE
 .SECONDARY:
 
 all: report lib drivers examples

@@ -80,8 +80,9 @@ CHORUS_API const struct chorus_devices *chorus_devices(void);
 CHORUS_API const char *chorus_git_hash(void);
 
 /* Writes one line that says what this rank of `comm` is doing and whom it waits for, for example
- * "AllReduce #12: waits for ranks 3,7 (have not called)" or "idle". Never blocks; any thread, any
- * state of the communicator. Cuts at `bytes`. comm NULL: ncclInvalidArgument. */
+ * "AllReduce #12: waits for ranks 3,7 (have not called)", "idle", or "inside a call" while another
+ * thread is in one. Never blocks; any thread, any state of the communicator, but not beside its
+ * destruction. Cuts at `bytes`. comm NULL: ncclInvalidArgument. */
 CHORUS_API ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes);
 
 /* What a collective of a rank ran. The texts live as long as the communicator. */

@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/config.h"
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -139,30 +140,28 @@ static ncclResult_t check_devices(int ndev, const int *devlist, int ndevices)
     return ncclSuccess;
 }
 
-/* Starts every rank in a group of its own; the group's end waits for them all. Each rank counts
- * as initialised on its device because ncclCommInitRank takes the current one. */
 static ncclResult_t init_ranks(ncclComm_t *comms, int ndev, const int *devlist, int ndevices)
 {
     struct ccl_init_args args = {.nranks = ndev, .function = "ncclCommInitAll"};
-    ncclResult_t rc = ncclSuccess;
     TRY(ccl_config_read(NULL, &args));
     TRY(ccl_unique_id(&args.id));
     print_banner_once();
-    TRY(ccl_group_start());
-    for (int i = 0; i < ndev && rc == ncclSuccess; i++) {
-        args.comm = &comms[i];
-        args.rank = i;
-        args.device = device_of(devlist, ndevices, i);
-        rc = ccl_device()->base.set(args.device);
-        if (rc == ncclSuccess) rc = ccl_comm_init(&args);
+    struct ccl_init_args *all;
+    TRY(CCL_NEW(&all, (size_t)ndev));
+    for (int i = 0; i < ndev; i++) {
+        all[i] = args;
+        all[i].comm = &comms[i];
+        all[i].rank = i;
+        all[i].device = device_of(devlist, ndevices, i);
     }
-    if (rc != ncclSuccess) ccl_group_fail(rc);
-    return ccl_group_end();
+    ncclResult_t rc = ccl_comm_init_all(all, ndev);
+    ccl_free(all);
+    return rc;
 }
 
 static ncclResult_t init_all(ncclComm_t *comms, int ndev, const int *devlist)
 {
-    int ndevices = 0, device = 0;
+    int ndevices = 0;
     ncclResult_t rc;
     TRY(ccl_argcheck_pointer(comms, "ncclCommInitAll", "comms"));
     if (ndev < 0) return ccl_err(ncclInvalidArgument, "ncclCommInitAll: ndev %d is below 0", ndev);
@@ -170,10 +169,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int ndev, const int *devlist)
     memset(comms, 0, (size_t)ndev * sizeof comms[0]);
     TRY(ccl_device()->base.count(&ndevices));
     TRY(check_devices(ndev, devlist, ndevices));
-    TRY(ccl_device()->base.get(&device));
     rc = init_ranks(comms, ndev, devlist, ndevices);
-    /* The device was current before, so setting it again cannot fail. */
-    (void)ccl_device()->base.set(device);
     if (rc == ncclSuccess) return ncclSuccess;
     for (int i = 0; i < ndev; i++) {
         if (comms[i] != NULL) (void)ccl_comm_abort(comms[i]);
@@ -234,7 +230,7 @@ static ncclResult_t query(ncclComm_t comm, const char *function, int (*get)(nccl
 {
     TRY(ccl_comm_check(comm, function));
     TRY(ccl_argcheck_pointer(out, function, argument));
-    TRY(ccl_comm_ready(comm, function));
+    TRY(ccl_comm_known(comm, function));
     *out = get(comm);
     return ncclSuccess;
 }

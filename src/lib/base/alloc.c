@@ -26,6 +26,20 @@ ncclResult_t ccl_alloc(void **out, size_t n, size_t size_bytes)
     return ncclSuccess;
 }
 
+ncclResult_t ccl_grow(void **array, size_t used, size_t *room, size_t item_bytes)
+{
+    enum { FIRST_ROOM = 16 };
+    if (used < *room) return ncclSuccess;
+    void *grown;
+    size_t grown_room = *room == 0 ? FIRST_ROOM : *room * 2;
+    TRY(ccl_alloc(&grown, grown_room, item_bytes));
+    if (used > 0) memcpy(grown, *array, used * item_bytes);
+    ccl_free(*array);
+    *array = grown;
+    *room = grown_room;
+    return ncclSuccess;
+}
+
 void ccl_free(void *memory)
 {
     free(memory);

@@ -158,6 +158,15 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique);
 }
 
+/* All ranks must use the same channels: the tightest configuration holds. */
+static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
+{
+    int fewest = UINT16_MAX;
+    for (int r = 0; r < nranks; r++)
+        if (peers[r].max_channels < fewest) fewest = peers[r].max_channels;
+    return fewest < 1 ? 1 : (uint16_t)fewest;
+}
+
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
                                 struct ccl_clique **out)
 {
@@ -171,7 +180,9 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
+    clique->max_channels = fewest_channels(peers, nranks);
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
+    if (clique->nchannels > clique->max_channels) clique->nchannels = clique->max_channels;
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);

@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NRECENT = 64, CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
 
 struct ccl_set;
 struct ccl_party;
@@ -58,6 +58,13 @@ struct ccl_queue {
     struct ccl_pending *head, *tail;
 };
 
+/* A collective as its first rank called it, to compare the others with. */
+struct ccl_issued {
+    uint64_t number; /* sequence number plus 1; 0: none yet */
+    int rank;
+    struct ccl_op op; /* its handles are not to be used */
+};
+
 struct ccl_clique {
     struct ccl_clique *next; /* in the process's registry */
     uint8_t key[16];
@@ -66,8 +73,9 @@ struct ccl_clique {
 
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
-    struct ccl_exec *execs;   /* [nlocal_execs] */
-    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
+    struct ccl_exec *execs;                /* [nlocal_execs] */
+    struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
+    struct ccl_queue *queues;              /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
@@ -76,7 +84,7 @@ struct ccl_clique {
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
-    uint16_t depth, nchannels;
+    uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */

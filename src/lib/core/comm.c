@@ -13,20 +13,21 @@ static struct ncclComm *pool_head, *pool_tail;
 static int pool_count;
 enum { POOL_KEEPS = 64 };
 
-/* Where a handle may go; CCL_COMM_NSTATES: no such move. */
+/* Where a handle may go; NO_MOVE: nowhere on this event. */
+#define NO_MOVE CCL_COMM_NSTATES
 static const uint8_t moves[CCL_COMM_NSTATES][CCL_COMM_NEVENTS] = {
-    /*                       STARTED           FAILED             FINALIZE            FREED */
-    [CCL_COMM_FREE] = {CCL_COMM_NSTATES, CCL_COMM_NSTATES, CCL_COMM_NSTATES, CCL_COMM_NSTATES},
-    [CCL_COMM_STARTING] = {CCL_COMM_READY, CCL_COMM_FREE, CCL_COMM_NSTATES, CCL_COMM_FREE},
-    [CCL_COMM_READY] = {CCL_COMM_NSTATES, CCL_COMM_FREE, CCL_COMM_FINALIZED, CCL_COMM_FREE},
-    [CCL_COMM_FINALIZED] = {CCL_COMM_NSTATES, CCL_COMM_FREE, CCL_COMM_NSTATES, CCL_COMM_FREE},
+    /*                       STARTED         FAILED         FINALIZE            FREED */
+    [CCL_COMM_FREE] = {NO_MOVE, NO_MOVE, NO_MOVE, NO_MOVE},
+    [CCL_COMM_STARTING] = {CCL_COMM_READY, CCL_COMM_FREE, NO_MOVE, NO_MOVE},
+    [CCL_COMM_READY] = {NO_MOVE, NO_MOVE, CCL_COMM_FINALIZED, CCL_COMM_FREE},
+    [CCL_COMM_FINALIZED] = {NO_MOVE, NO_MOVE, NO_MOVE, CCL_COMM_FREE},
 };
 
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event)
 {
     int from = atomic_load_explicit(&comm->state, memory_order_relaxed);
     do {
-        if (moves[from][event] == CCL_COMM_NSTATES) return ncclInvalidArgument;
+        if (moves[from][event] == NO_MOVE) return ncclInvalidArgument;
         /* Release: a ready handle's fields are set before its state says so. */
     } while (!atomic_compare_exchange_weak_explicit(&comm->state, &from, moves[from][event],
                                                     memory_order_acq_rel, memory_order_relaxed));
@@ -66,6 +67,13 @@ void ccl_comm_give_back(struct ncclComm *comm)
     pthread_mutex_unlock(&pool_lock);
 }
 
+void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle)
+{
+    __atomic_store_n(handle, NULL, __ATOMIC_RELAXED);
+    ccl_comm_move(comm, CCL_COMM_FAILED);
+    ccl_comm_give_back(comm);
+}
+
 ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function)
 {
     if (comm == NULL) return ccl_err(ncclInvalidArgument, "%s: comm is NULL", function);
@@ -75,19 +83,37 @@ ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function)
+int ccl_comm_cancel(struct ncclComm *comm)
+{
+    /* Whoever moves the gate off "open" decides. Release pairs with the initialising thread's
+     * closing of the gate: the handle is not looked at after that. */
+    uint32_t gate = CCL_INIT_OPEN;
+    return atomic_compare_exchange_strong_explicit(&comm->init_gate, &gate, CCL_INIT_ABORTED,
+                                                   memory_order_release, memory_order_relaxed);
+}
+
+int ccl_comm_is_starting(ncclComm_t comm)
 {
     /* Acquire pairs with ccl_comm_move: the fields of a ready handle are visible. */
-    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-    if (state == CCL_COMM_STARTING)
+    return atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING;
+}
+
+ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function)
+{
+    if (ccl_comm_is_starting(comm))
         return ccl_err(ncclInvalidArgument,
                        "%s: comm %p is not initialised yet (its group has not ended)", function,
                        (void *)comm);
     ncclResult_t error = ccl_clique_error(comm->clique);
-    if (error != ncclSuccess)
-        return ccl_err(error, "%s: rank %d: the communicator has failed: %s", function, comm->rank,
-                       comm->clique->error_text);
-    if (state == CCL_COMM_FINALIZED)
+    if (error == ncclSuccess) return ncclSuccess;
+    return ccl_err(error, "%s: rank %d: the communicator has failed: %s", function, comm->rank,
+                   comm->clique->error_text);
+}
+
+ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function)
+{
+    TRY(ccl_comm_known(comm, function));
+    if (atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_FINALIZED)
         return ccl_err(ncclInvalidUsage, "%s: rank %d: comm %p is finalized", function, comm->rank,
                        (void *)comm);
     return ncclSuccess;
@@ -118,5 +144,5 @@ static int is_idle(void *context)
 
 void ccl_comm_drain(struct ncclComm *comm)
 {
-    ccl_wait(is_idle, comm, UINT64_MAX);
+    ccl_wait(is_idle, comm);
 }

@@ -20,6 +20,9 @@ enum ccl_comm_state {
     CCL_COMM_NSTATES
 };
 
+/* Who decides how an initialisation ends. */
+enum { CCL_INIT_OPEN, CCL_INIT_ABORTED, CCL_INIT_CLOSED };
+
 /* A PreMulSum operator; its id is CCL_REDOP_FIRST plus its index. */
 struct ccl_custom_op {
     int used;
@@ -46,9 +49,9 @@ struct ccl_latest {
 struct ncclComm {
     uint64_t magic_start;
     struct ncclComm *next_free;
-    _Atomic int state; /* enum ccl_comm_state */
-    _Atomic uint32_t init_abort;
-    struct ccl_clique *clique; /* NULL until initialised */
+    _Atomic int state;          /* enum ccl_comm_state */
+    _Atomic uint32_t init_gate; /* what boot polls as abort word: non-zero ends its waits */
+    struct ccl_clique *clique;  /* NULL until initialised */
     struct ccl_exec *exec;
     int nranks, rank, device;
     ncclConfig_t config;
@@ -61,7 +64,7 @@ struct ncclComm {
     struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */
     uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
     struct ccl_custom_op *ops;
-    int nops;
+    size_t nops;
     struct ccl_reg *regs;
     pthread_mutex_t reg_lock;
     uint64_t magic_end;
@@ -71,6 +74,8 @@ enum { CCL_REDOP_FIRST = ncclNumOps };
 
 ncclResult_t ccl_comm_take(struct ncclComm **out);
 void ccl_comm_give_back(struct ncclComm *comm);
+/* Ends a handle whose initialisation failed or never ran; *handle becomes NULL. */
+void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle);
 
 /* What an API call asks of a state: a transition of the table in comm.c. */
 enum ccl_comm_event {
@@ -80,6 +85,11 @@ enum ccl_comm_event {
     CCL_COMM_FREED,
     CCL_COMM_NEVENTS
 };
+/* Aborts an initialisation; 0 when it is over already. The thread that runs it ends it and gives
+ * the handle back. */
+int ccl_comm_cancel(struct ncclComm *comm);
+/* Still being initialised. */
+int ccl_comm_is_starting(ncclComm_t comm);
 /* Moves the state, or ncclInvalidArgument when the table has no such move. */
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
 

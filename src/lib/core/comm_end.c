@@ -7,8 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/group.h"
 #include "core/redop.h"
 #include "core/reg.h"
+
+#include <sched.h>
 
 ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 {
@@ -19,8 +22,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
     if (ccl_comm_move(comm, CCL_COMM_FINALIZE) != ncclSuccess)
         return ccl_err(ncclInvalidArgument, "ncclCommFinalize: rank %d: comm %p is %s", comm->rank,
                        (void *)comm,
-                       atomic_load(&comm->state) == CCL_COMM_STARTING ? "not initialised yet"
-                                                                      : "already finalized");
+                       ccl_comm_is_starting(comm) ? "not initialised yet" : "already finalized");
     ccl_comm_drain(comm);
     return ccl_clique_error(comm->clique);
 }
@@ -28,6 +30,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 /* Releases everything of a rank whose kernels have retired. */
 static void free_comm(struct ncclComm *comm)
 {
+    ccl_group_forget(comm);
     for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
     ccl_free(comm->conns);
     ccl_redop_free(comm);
@@ -40,7 +43,7 @@ static void free_comm(struct ncclComm *comm)
 
 ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 {
-    if (atomic_load(&comm->state) == CCL_COMM_STARTING)
+    if (ccl_comm_is_starting(comm))
         return ccl_err(ncclInvalidArgument,
                        "ncclCommDestroy: rank %d: comm %p is not initialised yet", comm->rank,
                        (void *)comm);
@@ -51,11 +54,8 @@ ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 
 ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
-        /* The thread that initialises sees the flag, fails and frees the handle. */
-        atomic_store_explicit(&comm->init_abort, 1, memory_order_relaxed);
-        return ncclSuccess;
-    }
+    if (ccl_comm_cancel(comm)) return ncclSuccess;
+    while (ccl_comm_is_starting(comm)) sched_yield(); /* its last instructions */
     struct ccl_clique *clique = comm->clique;
     if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
         ccl_clique_fail(clique, ncclRemoteError, 1, "rank %d on host %s aborted the communicator",
@@ -67,7 +67,7 @@ ncclResult_t ccl_comm_abort(ncclComm_t comm)
 
 ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING)
+    if (ccl_comm_is_starting(comm))
         *error = ncclInProgress;
     else
         *error = ccl_clique_error(comm->clique);

@@ -30,16 +30,25 @@ static ncclResult_t join_session(struct init *init)
         .id = init->args->id,
         .nranks = init->args->nranks,
         .rank = init->args->rank,
-        .abort_word = &init->comm->init_abort,
+        .abort_word = &init->comm->init_gate,
     };
     TRY(ccl_boot_open(&args, &init->boot));
     ccl_boot_secret(init->boot, init->secret);
     return ncclSuccess;
 }
 
+/* maxCTAs limits the channels; the policies that spare the device leave one. */
+static int max_channels(const ncclConfig_t *config)
+{
+    return config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT ? 1 : config->maxCTAs;
+}
+
 static ncclResult_t meet_peers(struct init *init)
 {
-    struct ccl_peer me = {.device = init->args->device};
+    struct ccl_peer me = {
+        .device = init->args->device,
+        .max_channels = max_channels(&init->args->config),
+    };
     TRY(ccl_topo_describe(&me));
     TRY(ccl_device()->identity(init->args->device, me.identity));
     TRY(CCL_NEW(&init->peers, (size_t)init->args->nranks));
@@ -59,7 +68,7 @@ static ncclResult_t attach(struct init *init)
 static ncclResult_t listen_links(struct init *init)
 {
     if (!init->is_first) return ncclSuccess;
-    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_abort);
+    return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_gate);
 }
 
 static ncclResult_t connect_links(struct init *init)
@@ -117,6 +126,15 @@ static ncclResult_t run_steps(struct init *init)
     return ncclSuccess;
 }
 
+/* From here on an abort finds a communicator, not an initialisation; 0 when it came before.
+ * Acquire pairs with that abort, which does not look at the handle again. */
+static int close_gate(struct ncclComm *comm)
+{
+    uint32_t gate = CCL_INIT_OPEN;
+    return atomic_compare_exchange_strong_explicit(&comm->init_gate, &gate, CCL_INIT_CLOSED,
+                                                   memory_order_acquire, memory_order_acquire);
+}
+
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
 {
     struct init init = {.args = args, .comm = comm};
@@ -130,18 +148,19 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
     device->base.set(caller_device);
+    if (!close_gate(comm) && rc == ncclSuccess)
+        rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
     if (rc == ncclSuccess) {
         ccl_comm_move(comm, CCL_COMM_STARTED);
-        CCL_INFO(CCL_LOG_INIT, "%s: rank %d of %d on device %d, %u executors, %u processes",
-                 args->function, comm->rank, comm->nranks, comm->device, comm->clique->topo->nexecs,
+        CCL_INFO(CCL_LOG_INIT, "%s: %s%srank %d of %d on device %d, %u executors, %u processes",
+                 args->function, comm->name, comm->name[0] != '\0' ? ": " : "", comm->rank,
+                 comm->nranks, comm->device, comm->clique->topo->nexecs,
                  comm->clique->topo->nprocs);
         return ncclSuccess;
     }
     ccl_clique_detach(comm->clique);
     if (held) device->drop();
-    ccl_comm_move(comm, CCL_COMM_FAILED);
-    __atomic_store_n(args->comm, NULL, __ATOMIC_RELAXED);
-    ccl_comm_give_back(comm);
+    ccl_comm_drop(comm, args->comm);
     return rc;
 }
 

@@ -51,26 +51,32 @@ struct ccl_op {
 /* ncclSuccess when `comm` is a live communicator handle, else ncclInvalidArgument naming
  * `function` ("ncclAllReduce"). Reads only the handle's magics. */
 ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function);
-/* After ccl_comm_check: the stored asynchronous error, or ncclInvalidArgument while the
- * communicator initialises, or ncclInvalidUsage once it is finalized or revoked. */
+/* After ccl_comm_check, for queries: the stored asynchronous error, or ncclInvalidArgument while
+ * the communicator initialises. */
+ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function);
+/* The same for operations: also ncclInvalidUsage once it is finalized. */
 ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function);
 
 int ccl_comm_nranks(ncclComm_t comm);
 int ccl_comm_rank(ncclComm_t comm);
 int ccl_comm_device(ncclComm_t comm);
 
-/* ---- life: each is a job, run inline or at the outermost group end ---- */
+/* ---- life: an initialisation runs inline, or at the outermost end of an open group; the others
+ * run at once, also inside a group ---- */
 struct ccl_init_args {
     ncclComm_t *comm; /* set to a handle at once, back to NULL on failure */
     int nranks, rank;
     int device;           /* the current device at the call */
     ncclUniqueId id;      /* ids[0] of the scalable form: the others only spread load */
     const char *function; /* API name for error texts */
-    ncclConfig_t config;  /* filled in: defaults, then the caller's fields, then variables */
+    ncclConfig_t config;  /* filled in: defaults, then the caller's fields */
     char comm_name[64];   /* "" when none; config.commName points to nothing after the call */
     char net_name[32];
 };
 ncclResult_t ccl_comm_init(const struct ccl_init_args *args);
+/* Initialises n ranks side by side and returns when all are ready, also inside an open group, of
+ * which it is no part. On failure all n handles are NULL or were made and stay to be aborted. */
+ncclResult_t ccl_comm_init_all(const struct ccl_init_args *args, int n);
 ncclResult_t ccl_comm_finalize(ncclComm_t comm);
 ncclResult_t ccl_comm_destroy(ncclComm_t comm);
 ncclResult_t ccl_comm_abort(ncclComm_t comm);

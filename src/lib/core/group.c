@@ -58,19 +58,6 @@ static void own_group(void)
         pthread_setspecific(group_key, &my_group);
 }
 
-static ncclResult_t make_room(void **array, size_t used, size_t *room, size_t item_bytes)
-{
-    if (used < *room) return ncclSuccess;
-    void *grown;
-    size_t grown_room = *room == 0 ? 16 : *room * 2;
-    TRY(ccl_alloc(&grown, grown_room, item_bytes));
-    if (used > 0) memcpy(grown, *array, used * item_bytes);
-    ccl_free(*array);
-    *array = grown;
-    *room = grown_room;
-    return ncclSuccess;
-}
-
 ncclResult_t ccl_group_start(void)
 {
     own_group();
@@ -92,8 +79,7 @@ static void cancel_others(struct job *failed)
 {
     struct group *group = failed->group;
     for (size_t i = 0; i < group->njobs; i++)
-        if (&group->jobs[i] != failed)
-            atomic_store_explicit(&group->jobs[i].comm->init_abort, 1, memory_order_relaxed);
+        if (&group->jobs[i] != failed) ccl_comm_cancel(group->jobs[i].comm);
 }
 
 static void *run_job(void *argument)
@@ -149,11 +135,8 @@ static ncclResult_t run_jobs(struct group *group)
 /* Handles of initialisations that never ran. */
 static void drop_jobs(struct group *group)
 {
-    for (size_t i = 0; i < group->njobs; i++) {
-        *group->jobs[i].args.comm = NULL;
-        ccl_comm_move(group->jobs[i].comm, CCL_COMM_FAILED);
-        ccl_comm_give_back(group->jobs[i].comm);
-    }
+    for (size_t i = 0; i < group->njobs; i++)
+        ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
 }
 
 ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
@@ -161,18 +144,39 @@ ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclCom
     if (my_group.depth == 0) return ccl_comm_init_job(args, comm);
     struct group *group = &my_group;
     ncclResult_t rc =
-        make_room((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+        ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
     if (rc != ncclSuccess) {
-        *args->comm = NULL;
-        ccl_comm_move(comm, CCL_COMM_FAILED);
-        ccl_comm_give_back(comm);
+        ccl_comm_drop(comm, args->comm);
         return rc;
     }
     group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
     return ncclSuccess;
 }
 
+/* Runs the initialisations of one call, whatever group is open around it. */
+ncclResult_t ccl_comm_init_all(const struct ccl_init_args *args, int n)
+{
+    struct group around = my_group;
+    my_group = (struct group){0};
+    ncclResult_t rc = ccl_group_start();
+    for (int i = 0; i < n && rc == ncclSuccess; i++) rc = ccl_comm_init(&args[i]);
+    ccl_group_fail(rc);
+    ncclResult_t ended = ccl_group_end();
+    ccl_free(my_group.records);
+    my_group = around;
+    return rc != ncclSuccess ? rc : ended;
+}
+
 /* ---- operations ---- */
+
+void ccl_group_forget(struct ncclComm *comm)
+{
+    struct group *group = &my_group;
+    size_t kept = 0;
+    for (size_t i = 0; i < group->nrecords; i++)
+        if (group->records[i].op.comm != comm) group->records[kept++] = group->records[i];
+    group->nrecords = kept;
+}
 
 static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
 {
@@ -228,8 +232,8 @@ ncclResult_t ccl_group_add(const struct ccl_record *record)
         struct ccl_record alone = *record;
         return post_all(&alone, 1);
     }
-    TRY(make_room((void **)&group->records, group->nrecords, &group->records_room,
-                  sizeof *group->records));
+    TRY(ccl_grow((void **)&group->records, group->nrecords, &group->records_room,
+                 sizeof *group->records));
     group->records[group->nrecords++] = *record;
     return ncclSuccess;
 }

@@ -17,6 +17,9 @@ ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclCom
 /* Adds an operation to the open group; opens one for the call when there is none. */
 ncclResult_t ccl_group_add(const struct ccl_record *record);
 
+/* Drops what the thread's open group holds of `comm`, which is about to end. */
+void ccl_group_forget(struct ncclComm *comm);
+
 /* core/comm_init.c: the collective part of an initialisation, on any thread. Frees `comm` and
  * clears *args->comm when it fails. */
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm);

@@ -1,5 +1,5 @@
 /* health.c: what a rank is doing and whom it waits for, in one line. Reads hints that kernels
- * leave in their notes; takes only the short lock of the clique. */
+ * leave in their notes; never waits for a lock. */
 #include "base/err.h"
 #include "core/comm.h"
 #include "core/join.h"
@@ -7,14 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* Ranks of an executor as "3,7". */
-static void list_exec(const struct ccl_clique *clique, uint32_t index, char *text, size_t bytes)
-{
-    uint8_t in[UINT16_MAX + 1] = {0};
-    for (int r = 0; r < clique->topo->nranks; r++) in[r] = clique->topo->exec_of[r] == index;
-    ccl_topo_list(in, clique->topo->nranks, text, bytes);
-}
 
 /* Adds to the text that a process closed its part, so that the wait has no end. */
 static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
@@ -44,10 +36,11 @@ static void describe_note(const struct ccl_clique *clique, uint64_t note, char *
         [CCL_WAIT_MEET] = "waits for ranks %s to reach the meeting",
         [CCL_WAIT_DATA] = "waits for data from ranks %s",
         [CCL_WAIT_CREDIT] = "waits for ranks %s to take data",
+        [CCL_WAIT_DISAGREE] = "ended: other ranks called something else",
     };
     char ranks[256];
     uint32_t kind = (uint32_t)(note >> 32);
-    list_exec(clique, (uint32_t)note, ranks, sizeof ranks);
+    ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
     switch (kind) {
     case CCL_WAIT_MEET:
     case CCL_WAIT_DATA:
@@ -119,12 +112,16 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     TRY(ccl_comm_check(comm, "chorus_comm_status"));
     if (text == NULL || bytes == 0)
         return ccl_err(ncclInvalidArgument, "chorus_comm_status: text is NULL or bytes is 0");
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING) {
+    if (ccl_comm_is_starting(comm)) {
         snprintf(text, bytes, "initialising");
         return ncclSuccess;
     }
     struct ccl_clique *clique = comm->clique;
-    pthread_mutex_lock(&clique->lock);
+    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
+    if (pthread_mutex_trylock(&clique->lock) != 0) {
+        snprintf(text, bytes, "inside a call");
+        return ncclSuccess;
+    }
     if (atomic_load(&comm->flying) == 0)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) &&

@@ -13,7 +13,7 @@
 static const uint8_t moves[CCL_JOIN_NSTATES][CCL_JOIN_NEVENTS] = {
     /*                      ARRIVE              ARRIVE_LAST        DISAGREE         LAUNCH
                             RECYCLE */
-    [CCL_JOIN_FREE] = {CCL_JOIN_GATHERING, CCL_JOIN_COMPLETE, NO_MOVE, NO_MOVE, NO_MOVE},
+    [CCL_JOIN_FREE] = {CCL_JOIN_GATHERING, CCL_JOIN_COMPLETE, CCL_JOIN_BROKEN, NO_MOVE, NO_MOVE},
     [CCL_JOIN_GATHERING] = {CCL_JOIN_GATHERING, CCL_JOIN_COMPLETE, CCL_JOIN_BROKEN, NO_MOVE,
                             NO_MOVE},
     [CCL_JOIN_COMPLETE] = {NO_MOVE, NO_MOVE, NO_MOVE, CCL_JOIN_LAUNCHED, NO_MOVE},
@@ -116,23 +116,51 @@ void ccl_join_free(struct ccl_exec *exec)
 
 /* ---- arrivals ---- */
 
-static ncclResult_t check_agreement(struct ccl_set *set, const struct ccl_record *record)
+static int is_same_call(const struct ccl_op *a, const struct ccl_op *b)
 {
-    const struct ccl_record *first = NULL;
-    for (uint16_t i = 0; first == NULL; i++)
-        if (set->members[i].arrived) first = &set->members[i].record;
-    const struct ccl_op *a = &first->op, *b = &record->op;
-    if (a->coll == b->coll && a->count_elems == b->count_elems && a->type == b->type &&
-        a->root == b->root && ccl_redop_class(a->redop) == ccl_redop_class(b->redop))
-        return ncclSuccess;
+    return a->coll == b->coll && a->count_elems == b->count_elems && a->type == b->type &&
+           a->root == b->root && ccl_redop_class(a->redop) == ccl_redop_class(b->redop);
+}
+
+/* What the first rank of this process called as its collective `seq`; NULL when it is not known
+ * any more, since another rank is far ahead. Then the kernels compare signatures. */
+static const struct ccl_issued *find_issued(struct ccl_clique *clique, uint64_t seq,
+                                            const struct ccl_op *op)
+{
+    struct ccl_issued *issued = &clique->recent[seq % CCL_NRECENT];
+    if (issued->number < seq + 1)
+        *issued = (struct ccl_issued){.number = seq + 1, .rank = op->comm->rank, .op = *op};
+    return issued->number == seq + 1 ? issued : NULL;
+}
+
+static const struct ccl_op *find_member_call(const struct ccl_set *set)
+{
+    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+        if (set->members[i].arrived) return &set->members[i].record.op;
+    return NULL;
+}
+
+/* Compares a call with what another rank called in its place: of the same executor, and of the
+ * whole process. */
+static ncclResult_t check_agreement(struct ccl_set *set, const struct ccl_op *op)
+{
+    struct ccl_clique *clique = set->exec->clique;
+    const struct ccl_issued *issued = find_issued(clique, set->seq, op);
+    const struct ccl_op *other = find_member_call(set);
+    int rank = other != NULL ? other->comm->rank : 0;
+    if (other == NULL && issued != NULL) {
+        other = &issued->op;
+        rank = issued->rank;
+    }
+    if (other == NULL || is_same_call(other, op)) return ncclSuccess;
     move_set(set, CCL_JOIN_DISAGREE);
     return ccl_clique_fail(
-        set->exec->clique, ncclInvalidUsage, 1,
+        clique, ncclInvalidUsage, 1,
         "collective #%llu differs between ranks: rank %d called nccl%s(count %zu, datatype %d, op "
         "%d, root %d), rank %d called nccl%s(count %zu, datatype %d, op %d, root %d)",
-        (unsigned long long)set->seq, a->comm->rank, ccl_coll_name(a->coll), a->count_elems,
-        (int)a->type, (int)a->redop, a->root, b->comm->rank, ccl_coll_name(b->coll), b->count_elems,
-        (int)b->type, (int)b->redop, b->root);
+        (unsigned long long)set->seq, rank, ccl_coll_name(other->coll), other->count_elems,
+        (int)other->type, (int)other->redop, other->root, op->comm->rank, ccl_coll_name(op->coll),
+        op->count_elems, (int)op->type, (int)op->redop, op->root);
 }
 
 ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *record)
@@ -141,10 +169,8 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
     uint64_t seq = comm->nsets++;
     struct ccl_set *set = exec->open;
     while (set != NULL && set->seq != seq) set = set->next;
-    if (set == NULL)
-        TRY(take_set(exec, seq, &set));
-    else
-        TRY(check_agreement(set, record));
+    if (set == NULL) TRY(take_set(exec, seq, &set));
+    TRY(check_agreement(set, &record->op));
 
     uint16_t index = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
     struct ccl_member *member = &set->members[index];

@@ -27,6 +27,7 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
         most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
         if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
     }
+    if (most > exec->clique->max_channels) most = exec->clique->max_channels;
     return ccl_cost_channels(block_bytes / plan->sched.npieces, most, has_links);
 }
 
@@ -139,11 +140,31 @@ static void count_others(struct ccl_set *set, uint32_t by)
                                       memory_order_relaxed);
 }
 
+/* Says what this executor ran while others ran something else in its place. */
+static void report_mismatch(const struct ccl_set *set)
+{
+    struct ccl_exec *exec = set->exec;
+    struct ccl_clique *clique = exec->clique;
+    uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0 ||
+        note >> 32 != CCL_WAIT_DISAGREE)
+        return;
+    char ranks[256];
+    ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                    "collective #%llu differs between ranks: rank %d called nccl%s(count %zu, "
+                    "datatype %d, op %d, root %d), ranks %s called something else",
+                    (unsigned long long)set->seq, op->comm->rank, ccl_coll_name(op->coll),
+                    op->count_elems, (int)op->type, (int)op->redop, op->root, ranks);
+}
+
 /* Releases open the gates and publish the operation's results to the members' streams. */
 static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
+    report_mismatch(set);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);

@@ -68,15 +68,7 @@ static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *o
 
 static ncclResult_t add_pair(struct ccl_party *party, const struct ccl_pair *pair)
 {
-    if (party->npairs == party->room) {
-        struct ccl_pair *grown;
-        uint32_t room = party->room == 0 ? 8 : party->room * 2;
-        TRY(CCL_NEW(&grown, room));
-        if (party->npairs > 0) memcpy(grown, party->pairs, party->npairs * sizeof *grown);
-        ccl_free(party->pairs);
-        party->pairs = grown;
-        party->room = room;
-    }
+    TRY(ccl_grow((void **)&party->pairs, party->npairs, &party->room, sizeof *party->pairs));
     party->pairs[party->npairs++] = *pair;
     return ncclSuccess;
 }

@@ -18,7 +18,8 @@ struct ccl_party {
     struct ncclComm *comm;
     cudaStream_t stream;
     struct ccl_pair *pairs; /* completed by this party */
-    uint32_t npairs, room;
+    uint32_t npairs;
+    size_t room;
     int is_open;      /* belongs to the group end in progress */
     int has_gate;     /* some of its calls are or were left to other parties */
     _Atomic int refs; /* kernel, gate, pending calls and pairs of others */

@@ -11,7 +11,7 @@
 static struct ccl_custom_op *find_op(ncclComm_t comm, ncclRedOp_t op)
 {
     int index = (int)op - CCL_REDOP_FIRST;
-    if (index < 0 || index >= comm->nops || !comm->ops[index].used) return NULL;
+    if (index < 0 || (size_t)index >= comm->nops || !comm->ops[index].used) return NULL;
     return &comm->ops[index];
 }
 
@@ -30,31 +30,19 @@ ncclResult_t ccl_redop_check(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t typ
     return ncclSuccess;
 }
 
-static ncclResult_t grow_ops(ncclComm_t comm)
-{
-    struct ccl_custom_op *grown;
-    int nops = comm->nops == 0 ? 8 : comm->nops * 2;
-    TRY(CCL_NEW(&grown, (size_t)nops));
-    if (comm->nops > 0) memcpy(grown, comm->ops, (size_t)comm->nops * sizeof *grown);
-    ccl_free(comm->ops);
-    comm->ops = grown;
-    comm->nops = nops;
-    return ncclSuccess;
-}
-
 ncclResult_t ccl_redop_create(ncclRedOp_t *op, const void *scalar, ncclDataType_t type,
                               ncclScalarResidence_t residence, ncclComm_t comm)
 {
-    int index = 0;
+    size_t index = 0;
     while (index < comm->nops && comm->ops[index].used) index++;
-    if (index == comm->nops) TRY(grow_ops(comm));
+    TRY(ccl_grow((void **)&comm->ops, index, &comm->nops, sizeof *comm->ops));
     struct ccl_custom_op *custom = &comm->ops[index];
     *custom = (struct ccl_custom_op){.used = 1, .type = type};
     if (residence == ncclScalarHostImmediate)
         memcpy(&custom->scalar, scalar, ccl_type_bytes(type));
     else
         custom->scalar_at = scalar;
-    *op = (ncclRedOp_t)(CCL_REDOP_FIRST + index);
+    *op = (ncclRedOp_t)(CCL_REDOP_FIRST + (int)index);
     return ncclSuccess;
 }
 

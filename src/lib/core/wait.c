@@ -1,16 +1,13 @@
 /* wait.c: waiting by helping. */
 #include "core/wait.h"
 
-#include "base/clock.h"
 #include "device/device.h"
 
-/* The device looks at the deadline at least this often. */
+/* The device looks again at least this often, should a ring of the doorbell be missed. */
 enum { NAP_US = 100000 };
 
-int ccl_wait(int (*done)(void *context), void *context, uint64_t deadline_ns)
+void ccl_wait(int (*done)(void *context), void *context)
 {
-    for (;;) {
-        if (ccl_device()->help_until(done, context, NAP_US)) return 1;
-        if (deadline_ns != UINT64_MAX && ccl_clock_ns() >= deadline_ns) return 0;
+    while (!ccl_device()->help_until(done, context, NAP_US)) {
     }
 }

@@ -1,14 +1,13 @@
-/* wait.h: the one door of host-side waits: works on pending kernels while it waits.
+/* wait.h: the one door of host-side waits on operations: works on pending kernels meanwhile.
  *
- * Whoever blocks inside the library does so here, so nothing waits without an end: `done` must
- * become true when the communicator fails.
+ * Whoever blocks for an operation does so here, so nothing waits without an end: `done` must
+ * become true when the communicator fails. (Rendezvous waits are in boot/, before there are
+ * operations; they look at deadline and abort flag themselves.)
  */
 #ifndef CCL_CORE_WAIT_H
 #define CCL_CORE_WAIT_H
 
-#include <stdint.h>
-
-/* Returns 1 when done(context) is true, 0 when the deadline (ccl_clock_ns) passed first. */
-int ccl_wait(int (*done)(void *context), void *context, uint64_t deadline_ns);
+/* Returns when done(context) is true. It is called often, on this thread, with no lock held. */
+void ccl_wait(int (*done)(void *context), void *context);
 
 #endif

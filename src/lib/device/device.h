@@ -53,10 +53,6 @@ struct ccl_device_ops {
     /* Communicators hold the device's threads while they live. */
     ncclResult_t (*hold)(void);
     void (*drop)(void);
-    /* Lets the calling thread work on pending kernels once: runs whatever is runnable, and sleeps
-     * on the doorbell of the process for at most `timeout_us` when nothing is. A ring between the
-     * caller's look at its flag and the sleep is lost; help_until has no such gap. */
-    void (*help)(uint32_t timeout_us);
     /* Works and sleeps until ready(arg) is true (returns 1) or `timeout_us` is over (0). ready is
      * called often, on the calling thread, with no lock held; whoever makes it true rings the
      * doorbell of the process. The wait door of host-side waits (core/wait.c). */

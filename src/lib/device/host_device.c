@@ -95,12 +95,6 @@ static uint32_t count_lanes(int device)
     return ccl_host_nworkers();
 }
 
-static void help(uint32_t timeout_us)
-{
-    struct ccl_host_goal goal = {0};
-    ccl_host_help(&goal, timeout_us);
-}
-
 static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
 {
     struct ccl_host_goal goal = {.ready = ready, .arg = arg};
@@ -159,6 +153,5 @@ const struct ccl_device_ops ccl_device_host = {
     .launch = ccl_host_launch,
     .hold = ccl_host_hold,
     .drop = ccl_host_drop,
-    .help = help,
     .help_until = help_until,
 };

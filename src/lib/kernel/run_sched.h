@@ -32,6 +32,13 @@ CCL_DEVICE enum sched_wait wait_gates(const struct ccl_work *work, struct sched_
     return SCHED_GO;
 }
 
+/* An executor runs another operation in this one's place: ends the kernel, with a note of whom. */
+CCL_DEVICE void disagree(const struct ccl_work *work, uint32_t exec)
+{
+    set_note(work->note, CCL_WAIT_DISAGREE, exec);
+    set_error(work->error, CCL_ERROR_MISMATCH);
+}
+
 CCL_DEVICE void publish_slots(const struct ccl_work *work, struct ccl_meet *meet)
 {
     for (uint32_t i = 0; i < work->nlocal; i++) meet->table[work->first_local + i] = work->local[i];
@@ -60,7 +67,7 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     at->met = 0;
     if (step->flags & CCL_STEP_PUBLISH)
         for (uint32_t e = 0; e < work->nexecs; e++)
-            if (meet->signs[e] != work->signature) set_error(work->error, CCL_ERROR_MISMATCH);
+            if (meet->signs[e] != work->signature) disagree(work, e);
     return SCHED_GO;
 }
 
@@ -91,7 +98,7 @@ CCL_DEVICE int has_message(const struct move_at *at, const struct ccl_range *ran
     if (!(work->flags & CCL_WORK_LL)) return fifo_has_data(conn);
     uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
     enum ll_found found = ll_get(conn, work->signature, place_offset(at, range, j), bytes);
-    if (found == LL_FOREIGN) set_error(work->error, CCL_ERROR_MISMATCH);
+    if (found == LL_FOREIGN) disagree(work, conn->peer);
     return found == LL_DATA;
 }
 
@@ -125,7 +132,7 @@ CCL_DEVICE void release_slots(const struct move_at *at)
             ll_release(conn);
             continue;
         }
-        if (*fifo_meta(conn) != at->work->signature) set_error(at->work->error, CCL_ERROR_MISMATCH);
+        if (*fifo_meta(conn) != at->work->signature) disagree(at->work, conn->peer);
         fifo_release(conn);
     }
 }

@@ -133,7 +133,14 @@ enum { CCL_MEET_STRIDE = 8 };
 enum { CCL_ERROR_MISMATCH = 5 };
 
 /* Whom a kernel waits for; read by chorus_comm_status. kind << 32 | peer. */
-enum ccl_wait_kind { CCL_WAIT_NONE, CCL_WAIT_GATE, CCL_WAIT_MEET, CCL_WAIT_DATA, CCL_WAIT_CREDIT };
+enum ccl_wait_kind {
+    CCL_WAIT_NONE,
+    CCL_WAIT_GATE,
+    CCL_WAIT_MEET,
+    CCL_WAIT_DATA,
+    CCL_WAIT_CREDIT,
+    CCL_WAIT_DISAGREE
+};
 
 enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 

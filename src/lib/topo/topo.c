@@ -156,3 +156,10 @@ void ccl_topo_list(const uint8_t *in, int nranks, char *text, size_t bytes)
     }
     if (used == 0) snprintf(text, bytes, "none");
 }
+
+void ccl_topo_list_exec(const struct ccl_topo *topo, uint16_t exec, char *text, size_t bytes)
+{
+    uint8_t in[UINT16_MAX + 1] = {0};
+    for (int r = 0; r < topo->nranks; r++) in[r] = topo->exec_of[r] == exec;
+    ccl_topo_list(in, topo->nranks, text, bytes);
+}

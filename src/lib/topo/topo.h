@@ -17,7 +17,8 @@ struct ccl_peer {
     int64_t pid;         /* with start_time: the process */
     uint64_t start_time; /* of the process, clock ticks since boot */
     int32_t device;
-    char identity[64]; /* of the device; equal texts form an executor */
+    int32_t max_channels; /* that its configuration allows */
+    char identity[64];    /* of the device; equal texts form an executor */
 };
 
 struct ccl_topo {
@@ -40,5 +41,8 @@ void ccl_topo_free(struct ccl_topo *topo);
 
 /* Writes "3,7,9" of those ranks whose `in` is set; "none" when no one is. */
 void ccl_topo_list(const uint8_t *in, int nranks, char *text, size_t bytes);
+
+/* The same for the ranks of one executor. */
+void ccl_topo_list_exec(const struct ccl_topo *topo, uint16_t exec, char *text, size_t bytes);
 
 #endif

@@ -321,6 +321,18 @@ void kit_until(int (*done)(void *arg), void *arg, int limit_ms, const char *what
     }
 }
 
+long kit_resident_pages(void)
+{
+    long resident = 0;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file != NULL);
+    CHECK_EQ(fscanf(file, "%*d %ld", &resident), 1);
+    fclose(file);
+#endif
+    return resident;
+}
+
 void kit_child(const char *name, const char *const env[])
 {
     static struct test_output output;

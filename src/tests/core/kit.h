@@ -85,6 +85,9 @@ void kit_until(int (*done)(void *arg), void *arg, int limit_ms, const char *what
 /* Milliseconds on a clock that never jumps. */
 int64_t kit_now_ms(void);
 
+/* Pages of memory in use; 0 under a sanitizer, which keeps what is freed. */
+long kit_resident_pages(void);
+
 /* Runs a "child:" case with variables; it must exit 0. */
 void kit_child(const char *name, const char *const env[]);
 

@@ -203,9 +203,17 @@ void proc_open(struct kit *kit, int local, size_t count)
 
 static struct test_snapshot mark;
 
+static void do_nothing(void *arg, int i)
+{
+    (void)arg;
+    (void)i;
+}
+
 void proc_mark(void)
 {
     test_lib_prepare();
+    /* A sanitizer starts a thread of its own with the first of the process. */
+    kit_threads(1, do_nothing, NULL);
     test_lib_settle();
     test_snapshot_take(&mark);
 }

@@ -316,7 +316,7 @@ static void child_disagree(void)
     /* A call that another process's failure overtakes may be refused already. */
     ncclResult_t rc = kit_call(&kit.ranks[0], &op);
     CHECK(rc == ncclSuccess || rc == ncclInvalidUsage);
-    kit_await_error(&kit.ranks[0], ncclInvalidUsage, "different operations");
+    kit_await_error(&kit.ranks[0], ncclInvalidUsage, "differ");
     kit_sync(&kit.ranks[0]);
     abort_all(&kit);
     proc_check_mark();
@@ -358,16 +358,6 @@ static void test_sizes(void)
 
 /* ---- many communicators one after the other ---- */
 
-static long resident_pages(void)
-{
-    long size, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file != NULL);
-    CHECK_EQ(fscanf(file, "%ld %ld", &size, &resident), 2);
-    fclose(file);
-    return resident;
-}
-
 /* Each round has an id of its own: rank 0 sends it in the communicator before. */
 static void child_cycles(void)
 {
@@ -386,9 +376,9 @@ static void child_cycles(void)
         CHECK_OK(ncclBroadcast(&next, &id, sizeof id, ncclInt8, 0, rank->comm, rank->stream));
         kit_sync(rank);
         kit_rank_close(rank);
-        if (round == 20) early = resident_pages();
+        if (round == 20) early = kit_resident_pages();
     }
-    CHECK(resident_pages() - early < 128);
+    CHECK(kit_resident_pages() - early < 128);
     proc_check_mark();
 }
 

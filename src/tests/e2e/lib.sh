@@ -89,6 +89,9 @@ finish() {
     exit
 }
 
+# A build with SAN=: address spaces are huge, and a preloaded library needs leave to come first.
+is_sanitized() { grep -q -e -fsanitize "$BUILDDIR/flags" 2>/dev/null; }
+
 has() { command -v "$1" >/dev/null 2>&1; }
 
 # What mpirun needs to start as root and with more ranks than cores; in $mpi.

@@ -81,7 +81,7 @@ done
 start "$(driver alltoall)" $endless --spawn 2 -t 2 -g 2
 kill_rank '--spawn 2 -t 2 -g 2' KILL 4
 start "$(driver reduce)" $endless --spawn 3
-kill_rank '--spawn 3, reduce' SEGV 1
+kill_rank '--spawn 3, reduce' ABRT 1
 start "$(driver sendrecv)" $endless --spawn 3
 kill_rank '--spawn 3, sendrecv' KILL 2
 

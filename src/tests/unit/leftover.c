@@ -214,10 +214,9 @@ static int may_go(const struct test_snapshot *lasting, const char *line)
            bsearch(&line, lasting->lines, lasting->nlines, sizeof(char *), compare_lines) == NULL;
 }
 
-size_t test_snapshot_diff_lasting(const struct test_snapshot *before,
-                                  const struct test_snapshot *after,
-                                  const struct test_snapshot *lasting,
-                                  void (*report)(const char *what, const char *line))
+size_t test_snapshot_diff(const struct test_snapshot *before, const struct test_snapshot *after,
+                          const struct test_snapshot *lasting,
+                          void (*report)(const char *what, const char *line))
 {
     size_t found = 0, b = 0, a = 0;
     while (b < before->nlines || a < after->nlines) {
@@ -239,10 +238,4 @@ size_t test_snapshot_diff_lasting(const struct test_snapshot *before,
         if (report != NULL) report(order > 0 ? "left" : "gone", line);
     }
     return found;
-}
-
-size_t test_snapshot_diff(const struct test_snapshot *before, const struct test_snapshot *after,
-                          void (*report)(const char *what, const char *line))
-{
-    return test_snapshot_diff_lasting(before, after, NULL, report);
 }

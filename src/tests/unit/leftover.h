@@ -22,16 +22,11 @@ void test_snapshot_free(struct test_snapshot *snapshot);
 size_t test_snapshot_threads(const struct test_snapshot *snapshot);
 
 /* Calls `report` for each line that is left ("left: fd ...") and each file or mapping that is
- * gone ("gone: ..."), unless report is NULL. Returns how many there are. */
+ * gone ("gone: ..."), unless report is NULL. Returns how many there are. With `lasting` not NULL
+ * only its lines can be gone: for a `before` that may hold what was about to end by itself. */
 size_t test_snapshot_diff(const struct test_snapshot *before, const struct test_snapshot *after,
+                          const struct test_snapshot *lasting,
                           void (*report)(const char *what, const char *line));
-
-/* The same for a `before` that may hold what was about to end by itself: only lines of `lasting`
- * count as gone. */
-size_t test_snapshot_diff_lasting(const struct test_snapshot *before,
-                                  const struct test_snapshot *after,
-                                  const struct test_snapshot *lasting,
-                                  void (*report)(const char *what, const char *line));
 
 /* SIGKILLs and reaps the direct children of this process. */
 void test_kill_children(void);

@@ -265,13 +265,13 @@ static int has_leftovers(const struct test_snapshot *before)
     const struct test_snapshot *lasting = is_calm ? NULL : &inherited;
     for (unsigned nap_ms = 1, waited_ms = 0;; waited_ms += nap_ms) {
         test_snapshot_take(&after);
-        if (test_snapshot_diff_lasting(before, &after, lasting, NULL) == 0) break;
+        if (test_snapshot_diff(before, &after, lasting, NULL) == 0) break;
         if (waited_ms >= test_settle_limit_ms) break;
         test_snapshot_free(&after);
         if (nap_ms < NAP_MS_MAX) nap_ms *= 2;
         nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
     }
-    size_t found = test_snapshot_diff_lasting(before, &after, lasting, print_leftover);
+    size_t found = test_snapshot_diff(before, &after, lasting, print_leftover);
     test_snapshot_free(&after);
     return found != 0;
 }

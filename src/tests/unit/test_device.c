@@ -254,6 +254,12 @@ static int is_open(void *gate)
     return atomic_load_explicit((_Atomic uint32_t *)gate, memory_order_acquire) != 0;
 }
 
+static int never_ready(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
 static void test_help(void)
 {
     _Atomic uint32_t gate = 0, never = 0;
@@ -265,7 +271,7 @@ static void test_help(void)
     kit_wait_gate(stream, &never);
     CHECK_EQ(ccl_device()->help_until(is_open, &never, 1000), 0);
     kit_open(&never);
-    while (!kit_is_idle(stream)) ccl_device()->help(1000);
+    while (!kit_is_idle(stream)) ccl_device()->help_until(never_ready, NULL, 1000);
     CHECK_OK(DEV->stream_destroy(stream));
 }
 
