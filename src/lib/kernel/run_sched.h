@@ -181,8 +181,7 @@ CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struc
 {
     for (uint32_t l = 0; l < work->nlinks; l++) {
         const struct ccl_conn *conn = work->conns[channel * work->nlinks + l];
-        if (!conn->is_send && fifo_differs(conn, work->signature))
-            set_error(work->error, CCL_ERROR_MISMATCH);
+        if (!conn->is_send && fifo_differs(conn, work->signature)) disagree(work, conn->peer);
         if (!conn->is_send || at->stamped) continue;
         fifo_stamp(conn, work->signature);
         ccl_bell_ring(conn->bell);
