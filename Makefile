@@ -14,7 +14,7 @@ space   := $(empty) $(empty)
 # ---------------------------------------------------------------- variables, checked by name
 
 VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLAGS MPI MPI_HOME \
-             NAME_SUFFIX NVCC_GENCODE PREFIX SAN V
+             NAME_SUFFIX NVCC_GENCODE PREFIX QUICK SAN V
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
 ifneq ($(unknown),)
@@ -36,6 +36,7 @@ $(call one_of,CUDA,auto 0 1)
 $(call one_of,COV,0 1)
 $(call one_of,DEBUG,0 1)
 $(call one_of,FAULTS,0 1)
+$(call one_of,QUICK,0 1)
 $(call one_of,V,0 1)
 $(call one_of,SAN,address undefined thread address$(comma)undefined)
 $(foreach v,BUILDDIR CUDA_HOME DESTDIR MPI_HOME NAME_SUFFIX PREFIX,$(call one_word,$v))
@@ -136,12 +137,14 @@ CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
-MPI_PLUGIN   := $(if $(mpicc),$(if $(MPI_PLUGIN_SRC),$B/chorus_mpi.so))
+MPI_PLUGIN   := $(if $(mpicc),$B/chorus_mpi.so)
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
+FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
@@ -155,8 +158,10 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS)
-bench: lib $(BENCH_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $(MPI_BINS) \
+       $(PRELOAD_BINS)
+bench: report $(BENCH_BINS) $(BENCH_PAIR)
+	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
 # New rows for src/lib/algo/cost_table.h, measured here; takes minutes on an idle machine.
 tune: drivers $B/tests/fit_costs
@@ -205,10 +210,10 @@ $B/obj/%.cu.o: %.cu $B/flags
 	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
 # nodelete: threads, and destructors of theirs, outlive a dlclose.
-$(SO): $(LIB_OBJS) $(wildcard $(MAP)) src/lib/lib.mk $B/flags
+$(SO): $(LIB_OBJS) $(MAP) src/lib/lib.mk $B/flags
 	$(call link,-shared -Wl$(comma)-soname$(comma)libnccl.so.2 -Wl$(comma)-z$(comma)nodelete \
 	  $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-	  $(patsubst %,-Wl$(comma)--version-script=%,$(wildcard $(MAP))) $(LIB_OBJS))
+	  -Wl$(comma)--version-script=$(MAP) $(LIB_OBJS))
 $(SONAME): $(SO)
 	$(Q)ln -sf libnccl.so.$(VERSION) $@
 $B/libnccl.so: $(SONAME)
@@ -244,6 +249,10 @@ $(CORE_BINS): $B/tests/%: $B/obj/src/tests/core/%.o $$(call more,$$*) $(TEST_LIB
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
+$(FAULT_BINS): $B/tests/%: $B/obj/src/tests/fault/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
 $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -254,6 +263,14 @@ build_mpi  = $(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLA
 $(MPI_BINS): $$(call mpi_source,$$@) $B/flags $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
 	$(build_mpi)
+# Both sides of make bench share the timing loop; the side of MPI knows nothing of the library.
+$B/bench/bench_chorus: $(call objects,$(BENCH_SRCS) $(BENCH_LOOP)) $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$(filter %.o,$^) $(shared) $(call rpath,/..))
+$B/bench/bench_mpi: $(BENCH_MPI) $(call objects,$(BENCH_LOOP)) $B/flags
+	@mkdir -p $(@D)
+	$(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) \
+	  $(LDFLAGS) -MMD -MP -MF $B/obj/bench_mpi.d -o $@ $(filter %.c %.o,$^) $(LIBS)
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
 $(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -336,13 +353,15 @@ Targets
   all           libnccl.so.2, the drivers and the examples (the default)
   run           sets up, builds, runs all_reduce_perf on 8 ranks, records and plots it
   test          sets up, builds, runs all tests; the last line counts them
-  lib drivers examples tests bench cuda    parts of the build
+  bench         compares with Open MPI; QUICK=1 takes one minute instead of six
+  lib drivers examples tests cuda          parts of the build
   tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
   plots         draws plots/ from results/      dist     a source archive in dist/
   install       to PREFIX, below DESTDIR        uninstall
   clean         removes the build folder        help     this text
+  report        says whether MPI and CUDA are on or off, and why
 
 Variables
   CC=gcc AR=ar CFLAGS= LDFLAGS=   compiler, archiver and flags added to ours

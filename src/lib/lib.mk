@@ -35,6 +35,7 @@ LIB_SRCS += src/lib/transport/shm.c
 LIB_SRCS += src/lib/transport/transport.c
 
 # kernel: built with -O3
+LIB_SRCS += src/lib/kernel/copy.c
 LIB_SRCS += src/lib/kernel/fold.c
 LIB_SRCS += src/lib/kernel/fold_avx2.c
 LIB_SRCS += src/lib/kernel/fold_avx512.c

@@ -14,6 +14,7 @@ DRIVERS += scatter
 DRIVERS += sendrecv
 
 # The harness: part of every driver, and of the unit tests that need it.
+HARNESS_SRCS += src/tests/harness/agree.c
 HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
 HARNESS_SRCS += src/tests/harness/buffers.c
 HARNESS_SRCS += src/tests/harness/columns.c
@@ -26,6 +27,7 @@ HARNESS_SRCS += src/tests/harness/fill.c
 HARNESS_SRCS += src/tests/harness/help.c
 HARNESS_SRCS += src/tests/harness/json.c
 HARNESS_SRCS += src/tests/harness/main.c
+HARNESS_SRCS += src/tests/harness/marks.c
 HARNESS_SRCS += src/tests/harness/oob.c
 HARNESS_SRCS += src/tests/harness/oob_hub.c
 HARNESS_SRCS += src/tests/harness/oob_link.c
@@ -39,6 +41,7 @@ HARNESS_SRCS += src/tests/harness/report_json.c
 HARNESS_SRCS += src/tests/harness/report_text.c
 HARNESS_SRCS += src/tests/harness/run.c
 HARNESS_SRCS += src/tests/harness/run_check.c
+HARNESS_SRCS += src/tests/harness/run_memory.c
 HARNESS_SRCS += src/tests/harness/run_time.c
 HARNESS_SRCS += src/tests/harness/selftest.c
 HARNESS_SRCS += src/tests/harness/signals.c
@@ -60,7 +63,7 @@ HARNESS_SRCS += src/tests/harness/world_spawn.c
 HARNESS_SRCS += src/tests/harness/world_thread.c
 
 # The MPI plugin of the drivers, compiled by mpicc to build/chorus_mpi.so where mpicc is found.
-MPI_PLUGIN_SRC := $(wildcard src/tests/harness/mpi_plugin.c)
+MPI_PLUGIN_SRC := src/tests/harness/mpi_plugin.c
 
 # The test framework: part of every unit and conformance test.
 TEST_SRCS += src/tests/unit/child.c
@@ -124,9 +127,19 @@ test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
+# Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
+# have one case, skipped, unless FAULTS=1.
+FAULT_TESTS += test_faults
+test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 UNIT_BENCHES += fit_costs
+
+# The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
+BENCH_SRCS += src/tests/bench/bench_chorus.c
+BENCH_LOOP += src/tests/bench/loop.c
+BENCH_MPI  += src/tests/bench/bench_mpi.c
 
 # Conformance tests: NAME stands for src/tests/conform/NAME.c and builds build/tests/test_NAME,
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …

@@ -5,6 +5,7 @@
 #include "base/doorbell.h"
 
 #include "base/err.h"
+#include "base/fault.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +27,7 @@ static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 static void make_self(void)
 {
     self_bell = &fallback_bell;
-    int fd = memfd_create("chorus-bell", MFD_CLOEXEC);
+    int fd = CCL_FAULT("bell-memfd") ? -1 : memfd_create("chorus-bell", MFD_CLOEXEC);
     if (fd < 0) return;
     void *page = MAP_FAILED;
     if (ftruncate(fd, PAGE_BYTES) == 0)
@@ -53,7 +54,11 @@ int ccl_bell_self_fd(void)
 
 ncclResult_t ccl_bell_map(int fd, struct ccl_bell **out)
 {
-    void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *page = MAP_FAILED;
+    if (CCL_FAULT("bell-map"))
+        errno = ENOMEM;
+    else
+        page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return ccl_err(ncclSystemError, "mmap of a peer's doorbell: %s", strerror(errno));
     *out = page;

@@ -22,6 +22,8 @@ struct armed {
 
 static struct armed armed_points[MAX_ARMED];
 static int narmed;
+static _Atomic unsigned nacted;
+static _Atomic int is_disarmed;
 static pthread_once_t parse_once = PTHREAD_ONCE_INIT;
 
 static void parse_one(char *item)
@@ -52,18 +54,30 @@ static void parse_all(void)
 
 int ccl_fault_hit(const char *point)
 {
+    if (atomic_load_explicit(&is_disarmed, memory_order_relaxed)) return 0;
     pthread_once(&parse_once, parse_all);
     for (int i = 0; i < narmed; i++) {
         struct armed *slot = &armed_points[i];
         if (strcmp(slot->point, point) != 0) continue;
         unsigned pass = atomic_fetch_add_explicit(&slot->passes, 1, memory_order_relaxed) + 1;
         if (pass != slot->first && !(slot->and_later && pass > slot->first)) continue;
+        atomic_fetch_add_explicit(&nacted, 1, memory_order_relaxed);
         if (strcmp(slot->action, "kill") == 0) kill(getpid(), SIGKILL);
         if (strcmp(slot->action, "stop") == 0) kill(getpid(), SIGSTOP);
         if (strcmp(slot->action, "exit") == 0) _exit(77);
         return strcmp(slot->action, "fail") == 0;
     }
     return 0;
+}
+
+unsigned ccl_fault_acted(void)
+{
+    return atomic_load_explicit(&nacted, memory_order_relaxed);
+}
+
+void ccl_fault_disarm(void)
+{
+    atomic_store_explicit(&is_disarmed, 1, memory_order_relaxed);
 }
 
 #endif

@@ -10,9 +10,17 @@
 #ifdef CCL_FAULTS
 /* True when the caller has to behave as if the operation at this point had failed. */
 int ccl_fault_hit(const char *point);
+/* How often a point of this process has acted; for tests, which count passes until none does. */
+unsigned ccl_fault_acted(void);
+/* No point acts from here on. */
+void ccl_fault_disarm(void);
 #define CCL_FAULT(point) (ccl_fault_hit(point))
+#define CCL_HAS_FAULTS   1
 #else
-#define CCL_FAULT(point) (0)
+#define ccl_fault_acted()  (0u)
+#define ccl_fault_disarm() ((void)0)
+#define CCL_HAS_FAULTS     0
+#define CCL_FAULT(point)   (0)
 #endif
 
 #endif

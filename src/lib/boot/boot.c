@@ -326,6 +326,17 @@ void ccl_boot_close(struct ccl_boot *boot)
     ccl_free(boot);
 }
 
+void ccl_boot_fail(struct ccl_boot *boot, ncclResult_t code, const char *text)
+{
+    uint8_t payload[CCL_WIRE_FAIL_BYTES];
+    struct ccl_wire_fail fail = {.code = (uint32_t)code};
+    snprintf(fail.text, sizeof fail.text, "%s", text);
+    struct ccl_wire_head what = {CCL_WIRE_FAIL, ccl_wire_put_fail(payload, &fail)};
+    struct ccl_sock_wait wait = {.deadline_ns = ccl_clock_deadline_ns(LEAVE_MS)};
+    int sent = ccl_link_send(&boot->link, &what, payload, &wait);
+    if (sent != 0) CCL_INFO(CCL_LOG_BOOTSTRAP, "telling a failure: %s", strerror(sent));
+}
+
 void ccl_boot_secret(const struct ccl_boot *boot, uint8_t secret[16])
 {
     memcpy(secret, boot->mesh_secret, CCL_KEY_BYTES);

@@ -52,6 +52,10 @@ ncclResult_t ccl_boot_health(struct ccl_boot *boot);
 /* Readable in poll(2) when ccl_boot_health has news. Owned by the session. */
 int ccl_boot_fd(const struct ccl_boot *boot);
 
+/* Makes the session fail on all other ranks with `code` and a text that names this rank; only
+ * ccl_boot_close may follow. Blocks a second at most. */
+void ccl_boot_fail(struct ccl_boot *boot, ncclResult_t code, const char *text);
+
 /* Ends the session; NULL is fine. Closing before all others are done is an orderly leave, not a
  * death. */
 void ccl_boot_close(struct ccl_boot *boot);

@@ -112,8 +112,9 @@ int ccl_root_conn_read(struct ccl_root_conn *conn, int nranks)
 {
     struct ccl_wire_rule rule = {.key = conn->link.key,
                                  .sequence = conn->link.received,
-                                 .allowed =
-                                     CCL_WIRE_BIT(CCL_WIRE_GATHER) | CCL_WIRE_BIT(CCL_WIRE_LEAVE),
+                                 .allowed = CCL_WIRE_BIT(CCL_WIRE_GATHER) |
+                                            CCL_WIRE_BIT(CCL_WIRE_LEAVE) |
+                                            CCL_WIRE_BIT(CCL_WIRE_FAIL),
                                  .nranks = nranks};
     if (conn->have < CCL_WIRE_HEAD_BYTES) {
         int code = read_until(conn, CCL_WIRE_HEAD_BYTES);

@@ -305,8 +305,16 @@ void ccl_root_frame(struct ccl_root *root, struct ccl_root_conn *conn)
         take_part(root, conn);
         return;
     }
+    struct ccl_wire_fail fail = {.code = ncclSuccess};
+    char who[WHO_BYTES];
+    if (conn->frame.type == CCL_WIRE_FAIL)
+        ccl_wire_get_fail(conn->body, conn->frame.length_bytes, &fail);
+    describe(&conn->hello, who);
     close_conn(root, conn);
-    check_round(root);
+    if (fail.code != ncclSuccess)
+        fail_session(root, (ncclResult_t)fail.code, "%s: %.900s", who, fail.text);
+    else
+        check_round(root);
 }
 
 void ccl_root_broken(struct ccl_root *root, struct ccl_root_conn *conn, int code)

@@ -73,6 +73,7 @@ static void wake(void)
 static int has_room(struct pass *pass)
 {
     if (pass->n < pass->cap) return 1;
+    if (CCL_FAULT("boot-room")) return 0;
     int cap = pass->cap == 0 ? 16 : 2 * pass->cap;
     struct pollfd *polls = realloc(pass->polls, (size_t)(cap + 1) * sizeof *polls);
     if (polls == NULL) return 0;

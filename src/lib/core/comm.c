@@ -34,6 +34,19 @@ ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event)
     return ncclSuccess;
 }
 
+/* Relaxed: a mark publishes nothing; it only tells handles that have ended from others. */
+static void mark(struct ncclComm *comm, uint64_t magic)
+{
+    atomic_store_explicit(&comm->magic_start, magic, memory_order_relaxed);
+    atomic_store_explicit(&comm->magic_end, magic, memory_order_relaxed);
+}
+
+static int has_mark(const struct ncclComm *comm)
+{
+    return atomic_load_explicit(&comm->magic_start, memory_order_relaxed) == CCL_COMM_MAGIC &&
+           atomic_load_explicit(&comm->magic_end, memory_order_relaxed) == CCL_COMM_MAGIC;
+}
+
 ncclResult_t ccl_comm_take(struct ncclComm **out)
 {
     struct ncclComm *comm = NULL;
@@ -48,14 +61,14 @@ ncclResult_t ccl_comm_take(struct ncclComm **out)
     memset(comm, 0, sizeof *comm);
     pthread_mutex_init(&comm->reg_lock, NULL);
     atomic_store_explicit(&comm->state, CCL_COMM_STARTING, memory_order_relaxed);
-    comm->magic_start = comm->magic_end = CCL_COMM_MAGIC;
+    mark(comm, CCL_COMM_MAGIC);
     *out = comm;
     return ncclSuccess;
 }
 
 void ccl_comm_give_back(struct ncclComm *comm)
 {
-    comm->magic_start = comm->magic_end = 0;
+    mark(comm, 0);
     pthread_mutex_destroy(&comm->reg_lock);
     comm->next_free = NULL;
     pthread_mutex_lock(&pool_lock);
@@ -77,7 +90,7 @@ void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle)
 ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function)
 {
     if (comm == NULL) return ccl_err(ncclInvalidArgument, "%s: comm is NULL", function);
-    if (comm->magic_start != CCL_COMM_MAGIC || comm->magic_end != CCL_COMM_MAGIC)
+    if (!has_mark(comm))
         return ccl_err(ncclInvalidArgument, "%s: comm %p is no live communicator", function,
                        (void *)comm);
     return ncclSuccess;

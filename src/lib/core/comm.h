@@ -46,8 +46,9 @@ struct ccl_latest {
     uint16_t nchannels;
 };
 
+/* Both magics are atomic: whoever has a handle may look at it while it ends elsewhere. */
 struct ncclComm {
-    uint64_t magic_start;
+    _Atomic uint64_t magic_start;
     struct ncclComm *next_free;
     _Atomic int state;          /* enum ccl_comm_state */
     _Atomic uint32_t init_gate; /* what boot polls as abort word: non-zero ends its waits */
@@ -67,7 +68,7 @@ struct ncclComm {
     size_t nops;
     struct ccl_reg *regs;
     pthread_mutex_t reg_lock;
-    uint64_t magic_end;
+    _Atomic uint64_t magic_end;
 };
 
 enum { CCL_REDOP_FIRST = ncclNumOps };

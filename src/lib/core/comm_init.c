@@ -1,7 +1,7 @@
 /* comm_init.c: making a communicator, as a list of steps that every rank goes through together.
  *
- * After each step that only some ranks do, all exchange their results, so that a failure on one
- * is the same failure on all and nobody waits for a rank that gave up.
+ * A failure of one rank in a step that only some ranks do ends the session for all, with its text,
+ * so nobody waits for a rank that gave up.
  */
 #include "core/comm.h"
 
@@ -76,26 +76,19 @@ static ncclResult_t connect_links(struct init *init)
     return init->is_first ? ccl_clique_connect(init->comm->clique) : ncclSuccess;
 }
 
-/* What ranks tell each other about the step they just made. */
-struct outcome {
-    int32_t code;
-    char text[252];
-};
-
+/* A step that only some ranks take: a failure becomes everyone's at once, also of those who wait
+ * for this rank in the middle of it; success is awaited. */
 static ncclResult_t agree(struct init *init, ncclResult_t mine)
 {
-    int nranks = init->args->nranks;
-    struct outcome outcome = {.code = (int32_t)mine};
-    if (mine != ncclSuccess) snprintf(outcome.text, sizeof outcome.text, "%s", ccl_err_last());
-    struct outcome *all;
-    TRY(CCL_NEW(&all, (size_t)nranks));
-    ncclResult_t rc = ccl_boot_allgather(init->boot, &outcome, all, sizeof outcome);
-    for (int r = 0; rc == ncclSuccess && r < nranks; r++) {
-        if (all[r].code == ncclSuccess) continue;
-        rc = mine != ncclSuccess
-                 ? mine
-                 : ccl_err((ncclResult_t)all[r].code, "rank %d: %.240s", r, all[r].text);
+    if (mine != ncclSuccess) {
+        char text[CCL_ERR_TEXT_BYTES];
+        snprintf(text, sizeof text, "%s", ccl_err_last());
+        ccl_boot_fail(init->boot, mine, text);
+        return mine;
     }
+    uint8_t done = 1, *all;
+    TRY(CCL_NEW(&all, (size_t)init->args->nranks));
+    ncclResult_t rc = ccl_boot_allgather(init->boot, &done, all, sizeof done);
     ccl_free(all);
     return rc;
 }
@@ -103,7 +96,7 @@ static ncclResult_t agree(struct init *init, ncclResult_t mine)
 static const struct {
     const char *name;
     ncclResult_t (*run)(struct init *init);
-    int agrees; /* results are exchanged afterwards */
+    int agrees; /* all wait for all afterwards */
 } steps[] = {
     {"join the bootstrap session", join_session, 0},
     {"exchange peers", meet_peers, 0},
@@ -112,14 +105,27 @@ static const struct {
     {"connect links", connect_links, 1},
 };
 
+/* Where the last wait for all failed on this rank only, others hold a communicator by now. What is
+ * connected tells them. */
+static void tell_peers(struct init *init, ncclResult_t code)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_clique_fail(init->comm->clique, ncclRemoteError, 1, "rank %d failed to initialise: %.400s",
+                    init->comm->rank, text);
+    ccl_err(code, "%s", text);
+}
+
 static ncclResult_t run_steps(struct init *init)
 {
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    const size_t nsteps = sizeof steps / sizeof steps[0];
+    for (size_t i = 0; i < nsteps; i++) {
         ncclResult_t rc = steps[i].run(init);
         if (steps[i].agrees) rc = agree(init, rc);
         if (rc != ncclSuccess) {
             CCL_INFO(CCL_LOG_INIT, "%s: rank %d failed to %s", init->args->function,
                      init->args->rank, steps[i].name);
+            if (i + 1 == nsteps) tell_peers(init, rc);
             return rc;
         }
     }

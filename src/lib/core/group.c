@@ -8,9 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/fault.h"
 #include "core/join.h"
 #include "core/pairs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,7 +119,8 @@ static ncclResult_t run_jobs(struct group *group)
     }
     for (size_t i = 0; i < group->njobs; i++) {
         struct job *job = &group->jobs[i];
-        int error = pthread_create(&job->thread, NULL, run_job, job);
+        int error =
+            CCL_FAULT("group-thread") ? EAGAIN : pthread_create(&job->thread, NULL, run_job, job);
         job->started = error == 0;
         if (job->started) continue;
         job->result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s", job->args.rank,

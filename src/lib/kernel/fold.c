@@ -3,17 +3,11 @@
 #include "kernel/fold_tile.h"
 
 #include "base/cpu.h"
+#include "kernel/copy.h"
 
 #include <pthread.h>
-#include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-/* Data of a fold that no cache of a core holds: results are streamed to memory, which saves
- * reading their old lines first. */
-enum { STREAM_BYTES = 4 << 20, COPY_TILE_BYTES = 8 << 10 };
+enum { COPY_TILE_BYTES = 8 << 10 };
 
 static const size_t type_bytes[ncclNumTypes] = {
     [ncclInt8] = 1,    [ncclUint8] = 1,    [ncclInt32] = 4,      [ncclUint32] = 4,
@@ -37,41 +31,13 @@ size_t ccl_fold_type_bytes(int type)
     return type >= 0 && type < ncclNumTypes ? type_bytes[type] : 0;
 }
 
-/* Copies past the cache; `from` is in it. The caller fences once at the end. */
-static void stream_bytes(char *to, const char *from, size_t bytes)
-{
-#ifdef __SSE2__
-    size_t head = (size_t)(-(uintptr_t)to & 63);
-    if (head > bytes) head = bytes;
-    memcpy(to, from, head);
-    size_t at = head;
-    for (; at + 64 <= bytes; at += 64)
-        for (size_t k = at; k < at + 64; k += 16)
-            _mm_stream_si128((__m128i *)(void *)(to + k),
-                             _mm_loadu_si128((const __m128i *)(const void *)(from + k)));
-    memcpy(to + at, from + at, bytes - at);
-#else
-    memcpy(to, from, bytes);
-#endif
-}
-
-static void fence_streams(void)
-{
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
-
 static void write_targets(const struct ccl_fold *fold, size_t at, const void *result, size_t bytes,
                           int streams)
 {
     for (uint32_t t = 0; t < fold->ntargets; t++) {
         char *to = (char *)fold->targets[t] + at;
         if (to == result) continue;
-        if (streams)
-            stream_bytes(to, result, bytes);
-        else
-            memcpy(to, result, bytes);
+        ccl_copy(to, result, bytes, streams);
     }
 }
 
@@ -102,10 +68,10 @@ void ccl_fold_run(const struct ccl_fold *fold, size_t n_elems)
 {
     if (fold->nsources == 0 || fold->ntargets == 0 || n_elems == 0) return;
     size_t bytes = n_elems * type_bytes[fold->type];
-    int streams = bytes * (fold->nsources + fold->ntargets) >= STREAM_BYTES;
+    int streams = bytes * (fold->nsources + fold->ntargets) >= CCL_COPY_STREAM_BYTES;
     if (fold->nsources == 1 && !fold->sources[0].scaled && fold->divisor <= 1)
         copy_tiles(fold, bytes, streams);
     else
         reduce_tiles(fold, n_elems, streams);
-    if (streams) fence_streams();
+    if (streams) ccl_copy_fence();
 }

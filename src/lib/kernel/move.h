@@ -4,6 +4,7 @@
 #ifndef CCL_KERNEL_MOVE_H
 #define CCL_KERNEL_MOVE_H
 
+#include "kernel/copy.h"
 #include "kernel/fifo.h"
 #include "kernel/fold.h"
 #include "kernel/work.h"
@@ -93,11 +94,13 @@ CCL_DEVICE void move_map(const struct move_at *at)
 {
     const struct ccl_step *step = at->step;
     size_t bytes = at->elems * ccl_fold_type_bytes(at->work->type);
+    int streams = 2 * bytes * step->in[0].count >= CCL_COPY_STREAM_BYTES;
     for (uint32_t j = 0; j < step->in[0].count; j++) {
         const void *from = find_address(at, &step->in[0], j);
         void *to = find_address(at, &step->out[0], j);
-        if (to != from) memcpy(to, from, bytes);
+        if (to != from) ccl_copy(to, from, bytes, streams);
     }
+    if (streams) ccl_copy_fence();
 }
 
 #endif

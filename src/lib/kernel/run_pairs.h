@@ -6,6 +6,7 @@
 #ifndef CCL_KERNEL_RUN_PAIRS_H
 #define CCL_KERNEL_RUN_PAIRS_H
 
+#include "kernel/copy.h"
 #include "kernel/fifo.h"
 #include "kernel/work.h"
 
@@ -24,8 +25,11 @@ CCL_DEVICE int run_copy(struct ccl_pair *pair)
 {
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < PAIR_BITE_BYTES ? left : PAIR_BITE_BYTES;
-    if (bite > 0 && pair->src != pair->dst)
-        memcpy(pair->dst + pair->moved, pair->src + pair->moved, bite);
+    int streams = 2 * pair->bytes >= CCL_COPY_STREAM_BYTES;
+    if (bite > 0 && pair->src != pair->dst) {
+        ccl_copy(pair->dst + pair->moved, pair->src + pair->moved, bite, streams);
+        if (streams) ccl_copy_fence();
+    }
     pair->moved += bite;
     return 1;
 }

@@ -18,6 +18,11 @@ static uint64_t align_up(uint64_t elems)
 void ccl_size_work(struct ccl_work *work, uint64_t elem_bytes, uint64_t slot_bytes)
 {
     uint64_t pieces = work->npieces;
+    if (work->count_elems == 0) {
+        work->chan_elems = work->piece_elems = 0;
+        work->nrounds = 0;
+        return;
+    }
     work->chan_elems = align_up(ceil_div(work->count_elems, work->nchannels));
     work->nrounds = 1;
     if (slot_bytes > 0)

@@ -16,7 +16,7 @@ static inline uint64_t ccl_size_place(uint64_t slot_bytes, uint16_t pack)
 
 /* Sets chan_elems, piece_elems and nrounds from count_elems, nchannels and npieces. A piece of a
  * schedule with connections fits slot_bytes; without (slot_bytes 0) there is one round.
- * elem_bytes is the size of one element. */
+ * elem_bytes is the size of one element. Nothing to do is no round. */
 void ccl_size_work(struct ccl_work *work, uint64_t elem_bytes, uint64_t slot_bytes);
 
 #endif

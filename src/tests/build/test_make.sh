@@ -78,6 +78,12 @@ expect "kernels are built with -O3" 0 " -O3 " make -n -B V=1 build/obj/src/lib/k
     --eval 'src/lib/kernel/planted.c: ;'
 
 expect "help names the variables" 0 "NVCC_GENCODE=" make help
+make help | sed '/^Variables/,$d' >"$empty/help"
+targets=$(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/\.PHONY://; s/\\$//; s/FORCE//')
+for target in $targets; do
+    expect "help names the target $target" 0 "^  (.* )?$target( |\$)" cat "$empty/help"
+done
+rm "$empty/help"
 expect "MPI off by wish" 0 "^MPI:  off: MPI=0" make report MPI=0
 expect "CUDA off by wish" 0 "^CUDA: off: CUDA=0" make report CUDA=0
 report=$(scripts/bare make report)

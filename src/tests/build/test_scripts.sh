@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
-for script in setup run plot bare tidy check-layers dist; do
+for script in setup run plot bench bench-plot bare tidy check-layers dist; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
 done
@@ -86,10 +86,43 @@ if command -v gnuplot >/dev/null 2>&1; then
     echo '{"results": []}' >"$work/none.json"
     expect "plot refuses a record without rows" 1 "no rows in" \
         scripts/plot "$work/none.json" "$work/none"
+    mkdir -p "$work/site/scripts" "$work/site/results/2026-01-31-some-machine"
+    cp scripts/plot "$work/site/scripts/"
+    expect "plot --all without records" 0 "no committed record" "$work/site/scripts/plot" --all
+    for name in all_reduce gather; do
+        cp "$work/record.json" "$work/site/results/2026-01-31-some-machine/$name.json"
+    done
+    echo "not of a record" >"$work/site/results/all_reduce-1.json"
+    expect "plot --all draws committed records" 0 \
+        "^plots: plots/2026-01-31-some-machine/gather.svg" "$work/site/scripts/plot" --all
+    same "plot --all: a folder per record folder, nothing else" \
+        "all_reduce.png all_reduce.svg gather.png gather.svg" \
+        "$(cd "$work/site/plots/2026-01-31-some-machine" && echo *)"
+    same "plot --all leaves ignored records out" 2026-01-31-some-machine "$(ls "$work/site/plots")"
 else
     skip "plot" "no gnuplot in PATH"
 fi
 expect "plot without gnuplot says so" 3 "no gnuplot in PATH" scripts/bare scripts/plot x y
+
+# A tree with one test, which passes and skips as many cases as asked.
+tree=$work/tree
+mkdir -p "$tree/scripts" "$tree/src/tests" "$tree/build"
+cp scripts/run-tests "$tree/scripts/"
+run_tests() { # passed skipped option…: the status is run-tests' own
+    awk -v p="$1" -v s="$2" 'BEGIN {
+        print "echo 1.." p + s
+        for (i = 1; i <= p; i++) print "echo ok " i
+        for (i = 1; i <= s; i++) print "echo ok " p + i " - case \\# SKIP why"
+    }' >"$tree/src/tests/test_counts.sh"
+    shift 2
+    "$tree/scripts/run-tests" "$tree/build" "$@"
+}
+expect "run-tests: enough passed" 0 "^500 passed, 0 failed, 26 skipped\$" run_tests 500 26
+expect "run-tests: too few passed" 1 "^run-tests: only 499 cases passed" run_tests 499 0
+expect "run-tests: too many skipped" 1 "^run-tests: 27 of 527 cases were skipped" run_tests 500 27
+expect "run-tests: a part may be small" 0 "^3 passed, 0 failed, 9 skipped\$" \
+    run_tests 3 9 --filter counts
+expect "run-tests: so may a slice" 0 "^3 passed, 0 failed, 9 skipped\$" run_tests 3 9 --slice
 
 expect "suggest: near" 0 "did you mean SAN\?" scripts/suggest SANN SAN CC
 expect "suggest: far" 0 '^$' scripts/suggest ELEPHANT SAN CC

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_FD = 3, HEAR_LIMIT_MS = 20000, END_LIMIT_MS = 40000 };
+enum { LINE_FD = 3, HEAR_LIMIT_MS = 20000, END_LIMIT_MS = 110000 };
 
 static void set_number(const char *name, int value)
 {

@@ -338,7 +338,7 @@ static const struct test_case cases[] = {
     {"every collective, mode, device and queue count", test_modes, 120},
     {"a call does not wait for its peers", test_late, 0},
     {"a call does not hold up what follows", test_go_on, 0},
-    {"connections inside a process", test_algos, 0},
+    {"connections inside a process", test_algos, 240},
     {"equal streams in a group", test_equal_streams_in_a_group, 0},
     {"equal streams without a group", test_equal_streams_alone, 0},
     {"a stream of another device", test_stream_of_another_device, 0},

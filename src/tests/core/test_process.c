@@ -248,10 +248,10 @@ static void test_long(void)
 }
 
 static const struct test_case cases[] = {
-    {"one-shot", test_oneshot, 120},
-    {"two-shot", test_twoshot, 120},
-    {"ring", test_ring, 120},
-    {"free choice", test_auto, 0},
+    {"one-shot", test_oneshot, 240},
+    {"two-shot", test_twoshot, 240},
+    {"ring", test_ring, 240},
+    {"free choice", test_auto, 240},
     {"a call does not wait for its peers", test_late, 0},
     {"64 messages to every process", test_messages, 0},
     {"messages in a row", test_row, 0},

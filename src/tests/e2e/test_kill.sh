@@ -2,13 +2,32 @@
 # time limit: 280 s
 # SIGKILL of any one rank in mid-run, under --spawn and mpirun: the others end within 5 s with
 # exit code 3, stderr names the rank, -J is valid, and no process, memory name or socket is left.
-# A machine under load gets more time; the log tells the time that was taken.
+# Only a machine that is slow at the moment, by a measure taken then, gets more time.
 . "$(dirname "$0")/lib.sh"
 limit_ms=5000
 [ -z "$CHORUS_TEST_SLICE" ] || limit_ms=20000
-load=$(awk '{print int($1)}' /proc/loadavg 2>/dev/null || echo 0)
-cores=$(nproc)
-[ "$load" -le $((2 * cores)) ] || limit_ms=$((limit_ms * 3))
+
+# Four processes that count: some 300 ms on two free cores. Sets $slowness to the seconds that it
+# takes, 1 at least.
+measure_slowness() {
+    measured=$(now_ms)
+    counters=''
+    for one in 1 2 3 4; do
+        awk 'BEGIN {for (i = 0; i < 2000000; i++) x += i}' &
+        counters="$counters $!"
+    done
+    wait $counters
+    slowness=$((($(now_ms) - measured) / 1000))
+    [ $slowness -ge 1 ] || slowness=1
+}
+
+# in_time MS [FACTOR]: whether an ending within that time is one within the limit.
+in_time() {
+    [ "$1" -gt $((limit_ms * ${2:-1})) ] || return 0
+    measure_slowness
+    echo "# took $1 ms on a machine that is $slowness times slower than it could be"
+    [ "$1" -le $((limit_ms * ${2:-1} * slowness)) ]
+}
 
 # "rank pid" of each rank, from the table's header.
 rank_pids() { awk '/^# *Rank +[0-9]+ / {print $3, $7}' "$out"; }
@@ -22,9 +41,22 @@ is_gone() { # also when it is a zombie of a parent that has not looked yet
 }
 all_gone() { for one in "$@"; do is_gone "$one" || return 1; done; }
 shm_names() { ls /dev/shm 2>/dev/null | grep -i -E 'chorus|nccl'; }
-sockets_of() { # abstract sockets whose name holds one of the pids
-    for one in "$@"; do awk -v pid="$one" '$8 ~ "^@.*" pid {print $8}' /proc/net/unix; done
+# Names of abstract sockets that processes hold: their descriptors name inodes, and /proc/net/unix
+# has the names of these.
+sockets_of() { # PID...
+    for one in "$@"; do ls -l "/proc/$one/fd" 2>/dev/null; done |
+        awk 'FNR == NR {if (match($0, /socket:\[[0-9]+/)) {
+                 inode[substr($0, RSTART + 8, RLENGTH - 8)] = 1}
+                 next}
+             $7 in inode && $8 ~ /^@/ {print $8}' - /proc/net/unix | sort -u
 }
+sockets_left() { # NAME...: those that are still there
+    for one in "$@"; do
+        awk -v name="$one" '$8 == name {found = 1} END {exit !found}' /proc/net/unix && echo "$one"
+    done
+}
+no_sockets_left() { [ -z "$(sockets_left "$@")" ]; }
+parent_of() { awk '{sub(/^.*\) /, ""); print $2}' "/proc/$1/stat"; }
 
 start() { # COMMAND...
     : >"$out"
@@ -32,26 +64,31 @@ start() { # COMMAND...
     runner=$!
 }
 
-# kill_rank NAME SIGNAL RANK: kills it after two rows and judges what the others do.
+# kill_rank NAME SIGNAL RANK [CODE]: kills it after two rows and judges what the others do. With
+# CODE it is the process which the launcher knows, the parent of the rank's, and the launcher may
+# give that code instead of the others' 3.
 kill_rank() {
-    begin "$1: SIG$2 of rank $3 in mid-run"
+    begin "$1: SIG$2 of ${4:+the launcher's process of }rank $3 in mid-run"
     want 'no rows within 30 s' poll 30 rows_seen 2
     pids=$(rank_pids | awk '{print $2}' | sort -u)
     victim=$(pid_of "$3")
     want "no rank $3 in the header" [ -n "$victim" ]
+    names=$(sockets_of $pids)
+    want 'no sockets in mid-run, so that none can be left' [ -n "$names" ]
+    [ -z "$4" ] || [ -z "$victim" ] || victim=$(parent_of "$victim")
+    [ -z "$4" ] || pids="$pids $victim"
     before=$(now_ms)
     [ -z "$victim" ] || kill -"$2" "$victim"
     wait "$runner"
     code=$?
     spent=$(($(now_ms) - before))
-    want_code 3
-    want "took $spent ms" [ "$spent" -le "$limit_ms" ]
+    want "exit code $code, not ${4:-3}" [ "$code" -eq 3 -o "$code" -eq "${4:-3}" ]
+    want "took $spent ms" in_time "$spent"
     want "stderr does not name rank $3" grep -q -E "[Rr]anks? $3([^0-9]|\$)" "$err"
     want "left processes of $pids" poll 5 all_gone $pids
-    want "left sockets $(sockets_of $pids)" [ -z "$(sockets_of $pids)" ]
+    want "left sockets $(sockets_left $names)" poll 2 no_sockets_left $names
     want "left $(shm_names)" [ -z "$(shm_names)" ]
     end
-    [ "$spent" -le 5000 ] || echo "# $1 rank $3: the others took $spent ms (load $load)"
 }
 
 # Rank 0's process writes the file: when it is the victim, the file says that it was running.
@@ -92,6 +129,15 @@ for rank in 0 1 2 3; do
     fi
     start $mpi -np 4 "$(driver all_reduce)" $endless
     kill_rank 'mpirun -np 4' KILL $rank
+done
+# What mpirun started is the supervisor of the process that works; mpirun itself says 137 then.
+for rank in 0 2; do
+    if ! has_mpi; then
+        skip "mpirun -np 4: SIGKILL of the launcher's process of rank $rank" 'no mpirun'
+        continue
+    fi
+    start $mpi -np 4 "$(driver all_reduce)" $endless
+    kill_rank 'mpirun -np 4' KILL $rank 137
 done
 
 # ---- the parent or a process of torchrun dies ----
@@ -147,7 +193,7 @@ interrupt() { # NAME SIGNAL CODE COMMAND...
     code=$?
     spent=$(($(now_ms) - before))
     want_code "$wanted"
-    want "took $spent ms" [ $spent -le $((2 * limit_ms)) ]
+    want "took $spent ms" in_time "$spent" 2
     want_out '[Ii]nterrupted'
     want_out '^# Out of bounds values : 0'
     want "left processes of $pids" poll 5 all_gone $pids

@@ -46,6 +46,46 @@ perf all_reduce $sizes -t 8
 want_out 'ncclCommInitRank'
 end
 
+# Whose thread makes the communicators is seen by a library in between.
+if has gcc; then
+    cat >"$tmp/who.c" <<'END'
+#define _GNU_SOURCE
+#include "nccl.h"
+#include <stdio.h>
+#include <unistd.h>
+#define WRAP __attribute__((visibility("default")))
+static void tell(const char *call)
+{
+    fprintf(stderr, "%s by the %s thread\n", call, gettid() == getpid() ? "main" : "own");
+}
+WRAP ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n, const int *devices)
+{
+    tell("ncclCommInitAll");
+    return pncclCommInitAll(comms, n, devices);
+}
+WRAP ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n, ncclUniqueId id, int rank)
+{
+    tell("ncclCommInitRank");
+    return pncclCommInitRank(comm, n, id, rank);
+}
+END
+    gcc -shared -fPIC -Isrc/lib -o "$tmp/who.so" "$tmp/who.c" 2>"$err"
+    for row in '-g 4|ncclCommInitAll by the main|1' '-t 4|ncclCommInitRank by the main|4' \
+        '-g 4 -p 1|ncclCommInitRank by the own|4' '-t 2 -g 2 -p 1|ncclCommInitRank by the own|4'; do
+        flags=${row%%|*} told=${row#*|}
+        begin "$flags: ${told%|*} thread"
+        LD_PRELOAD=$tmp/who.so perf all_reduce $sizes $flags
+        want_code 0
+        want "$(grep -c "^${told%|*} thread" "$err") calls" \
+            [ "$(grep -c "^${told%|*} thread" "$err")" -eq "${told#*|}" ]
+        want 'other calls too' [ "$(grep -c ' thread$' "$err")" -eq "${told#*|}" ]
+        end
+    done
+    rm -f "$tmp/who.so"
+else
+    skip 'the thread that makes the communicators' 'no gcc'
+fi
+
 # ---- mpirun ----
 
 mpi_mode() { # NAME RANKS PROCESSES ARGUMENT...
@@ -134,19 +174,57 @@ want_code 0
 want_table 4 $rows
 end
 
-begin 'processes that run different sizes: exit 3 naming the process'
+# disagree SETTING HERE THERE PATTERN: process 0 and process 1 run what the two words say, options
+# or a variable; the message names the setting, and both values.
+disagree() {
+    begin "processes that differ in $1: exit 3 naming it and both values"
+    free_port
+    world="WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
+    case $2$3 in
+    *=*) first_env=$2 first='' second_env=$3 second='' ;;
+    *) first_env='' first=$2 second_env='' second=$3 ;;
+    esac
+    env $world RANK=0 $first_env timeout 60 "$(driver all_reduce)" -n 2 -b 8 -e 8 $first \
+        >"$tmp/first" 2>&1 </dev/null &
+    pid=$!
+    run 60 env $world RANK=1 $second_env "$(driver all_reduce)" -n 2 -b 8 -e 8 $second
+    other=$code
+    wait $pid
+    code=$?
+    cat "$tmp/first" >>"$err"
+    want_code 3
+    want "the other process ended with $other, not 3" [ "$other" -eq 3 ]
+    want_err "process 1 .*process 0: $4 in process 0"
+    end
+}
+
+disagree -e '-e 16' '-e 32' '-e \(--maxbytes\) is 32 there and 16'
+disagree -u '' '-u 1' '-u \(--unalign\) is 1 there and 0'
+disagree --exact --exact '' '--exact is 0 there and 1'
+disagree -a '-a 0' '-a 3' '-a \(--average\) is 3 there and 0'
+disagree -R '' '-R 1' '-R \(--local_register\) is 1 there and 0'
+disagree -y '' '-y 1' '-y \(--stream_null\) is 1 there and 0'
+disagree -x '' '-x 2' '-x \(--cta_policy\) is 2 there and -1'
+disagree -I '-I 1' '' '-I \(--per_iter_timing\) is 0 there and 1'
+disagree -C '-C 1' '' '-C \(--report_cputime\) is 0 there and 1'
+disagree -d '-d half' '-d int8' '-d \(--datatype\) is int8 there and half'
+disagree -o '-o all' '-o max' '-o \(--op\) is max there and all'
+disagree NCCL_TESTS_SPLIT NCCL_TESTS_SPLIT=MOD2 '' 'NCCL_TESTS_SPLIT is not set there and MOD2'
+disagree NCCL_TESTS_SPLIT_MASK NCCL_TESTS_SPLIT_MASK=1 NCCL_TESTS_SPLIT_MASK=2 \
+    'NCCL_TESTS_SPLIT_MASK is 2 there and 1'
+disagree NCCL_TESTS_DEVICE NCCL_TESTS_DEVICE=1 NCCL_TESTS_DEVICE=2 \
+    'NCCL_TESTS_DEVICE is 2 there and 1'
+
+begin 'processes may differ in what only one of them uses: -J, -S, -T'
 free_port
-RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
-    timeout 60 "$(driver all_reduce)" -b 8 -e 8 >"$tmp/first" 2>&1 </dev/null &
+world="WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
+env $world RANK=1 timeout 60 "$(driver all_reduce)" -n 2 $sizes -T 50 \
+    >"$tmp/second" 2>&1 </dev/null &
 pid=$!
-RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port perf all_reduce -b 8 -e 16
-other=$code
+run 60 env $world RANK=0 "$(driver all_reduce)" -n 2 $sizes -S 1 -J "$tmp/one.json"
+want_code 0
 wait $pid
-code=$?
-cat "$tmp/first" >>"$err"
-want_code 3
-want "the other process ended with $other, not 3" [ "$other" -eq 3 ]
-want_err 'process 1'
+want 'the other process failed' [ $? -eq 0 ]
 end
 
 # ---- a launcher around a world of one ----

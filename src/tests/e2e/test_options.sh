@@ -69,7 +69,7 @@ flags_case() { # ARGUMENTS [REGEXP on stdout]
 }
 
 for z in 0 1 2 3; do flags_case "-g 4 -z $z"; done
-for a in 0 1 2 3; do flags_case "-g 4 -a $a" "-a $a"; done
+for a in 0 1 2 3; do flags_case "-g 4 -a $a" "^# Timed: .*\\(-a $a\\)"; done
 for x in 0 1 2; do flags_case "-g 2 -x $x" 'ncclCommInitRankConfig'; done
 flags_case '-g 4 -z 1 -m 3'
 flags_case '-t 2 -g 2 -z 1'
@@ -84,6 +84,8 @@ flags_case '-g 2 -w 0'
 flags_case '-g 2 -w 5 -n 7' 'warmup iters: 5 iters: 7'
 flags_case '-g 4 -I 1' 'i_min +i_max +i_p99 +i_cv%'
 flags_case '-t 2 -I 1 -n 9 -K 3' 'i_min'
+flags_case '-g 2 -I 1 -w 3000 -n 2' 'i_min'
+flags_case '-t 2 -I 1 -w 7 -n 3 -z 3' 'i_min'
 flags_case '-g 2 -C 1' '[cC]pu_?time|cputime'
 flags_case '-g 2 -S 1' '[0-9]{4}-[0-9]{2}-[0-9]{2}'
 flags_case '-g 2 -M 1' '^# .*[Mm]emory'
@@ -164,6 +166,28 @@ split_case NCCL_TESTS_SPLIT=OR1 1,1,3,3
 split_case NCCL_TESTS_SPLIT='|2' 2,3,2,3
 split_case NCCL_TESTS_SPLIT_MASK=0x2 0,0,2,2
 split_case NCCL_TESTS_SPLIT_MASK=1 0,1,0,1
+
+# The rows are those of a group, so busbw is by its size and not by the world's.
+for split in 'MOD2 1 2' 'DIV3 1.33333 3'; do
+    set -- $split
+    begin "NCCL_TESTS_SPLIT=$1: busbw is algbw * $2, with n = $3"
+    NCCL_TESTS_SPLIT=$1 perf all_reduce -b 1M -e 1M -g 4
+    want_out "^# busbw = algbw \* $2: .* with n = $3,"
+    want_out "^# Groups: .* $3 of 4 ranks"
+    want 'busbw of the row differs' awk -v factor="$2" '/^ +[0-9]+ / {
+        rows++
+        if ($8 < factor * $7 * 0.97 || $8 > factor * $7 * 1.03) exit bad = 1
+    } END {exit bad || rows != 1}' "$out"
+    end
+done
+
+begin 'NCCL_TESTS_SPLIT=DIV1: groups of one rank have no busbw'
+NCCL_TESTS_SPLIT=DIV1 perf all_reduce -b 1K -e 1K -g 4
+want_code 0
+want_out '^# busbw n/a'
+want_out '^ +1024 .* n/a .* n/a '
+want_out '^# Avg bus bandwidth +: n/a'
+end
 
 begin 'NCCL_TESTS_SPLIT=DIV2 with --spawn 4'
 NCCL_TESTS_SPLIT=DIV2 perf all_gather -b 8 -e 1K -f 8 --spawn 4

@@ -63,19 +63,25 @@ perf all_reduce -b 8 -e 8 -g 2
 want 'an escape' [ -z "$(tr -cd '\033' <"$out")" ]
 end
 
-if has script; then
-    for setting in 'NO_COLOR=1 0' 'TERM=xterm 1'; do
-        begin "terminal with ${setting% *}: colour only without NO_COLOR"
-        # A row that fails is what has colour; a plain run may have none at all.
-        run 60 env ${setting% *} script -qec "$(driver all_reduce) -b 8 -e 8 -g 2" /dev/null
-        want_code 0
-        [ "${setting#* }" = 1 ] || want 'an escape' [ -z "$(tr -cd '\033' <"$out")" ]
-        end
-    done
-else
-    skip 'terminal with NO_COLOR=1: colour only without NO_COLOR' 'no script command'
-    skip 'terminal with TERM=xterm: colour only without NO_COLOR' 'no script command'
-fi
+# A row that fails is what has colour, so one is made to fail. "1" is for escapes, "0" for none.
+wrapper=$BUILDDIR/tests/wrap_faults.so
+for setting in 'TERM=xterm 1' 'TERM=xterm NO_COLOR=1 0' 'TERM=dumb 0'; do
+    wanted=${setting##* } setting=${setting% *}
+    if ! has script || [ ! -e "$wrapper" ]; then
+        skip "terminal with $setting: colour of a row that fails" 'no script, or no wrap_faults.so'
+        continue
+    fi
+    begin "terminal with $setting: colour of a row that fails"
+    run 60 env -u NO_COLOR $setting script -qec "env WRAP_FAULT=drop LD_PRELOAD=$wrapper \
+        $(driver all_reduce) -b 8 -e 8 -n 2 -g 2" /dev/null
+    want_code 1
+    want_out '^ +8 .*FAIL'
+    escapes=$(tr -cd '\033' <"$out" | wc -c)
+    # Both counts of wrong elements and the word, each switched on and off.
+    want "$escapes escapes" [ "$escapes" -eq $((6 * wanted)) ]
+    [ "$wanted" = 0 ] || want_out "$(printf '\033')\[31m +[1-9][0-9]*$(printf '\033')\[0m"
+    end
+done
 
 comma=$(locale -a 2>/dev/null | grep -i -E '^(de|fr|it|es|nl)_' | head -1)
 for name in ${comma:-de_DE.UTF-8} C.UTF-8; do
@@ -165,9 +171,17 @@ end
 
 for name in all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce \
     reduce_scatter scatter sendrecv; do
-    begin "--selftest of $name sees its fault"
+    begin "--selftest of $name sees its fault and says what the program holds"
     run 60 "$(driver $name)" --selftest
     want_code 0
+    want_out '^ +types +int8 uint8 .* f8e4m3 f8e5m2$'
+    case $name in
+    *reduce*) want_out '^ +operators +sum prod max min avg mulsum$' ;;
+    *) want_out '^ +operators +none$' ;;
+    esac
+    want_out '^ +devices +8, host$'
+    want_out '^ +library +2\.30\.7 '
+    want_out "^ +file +$BUILDDIR/libnccl.so.2"
     want_not_out '^ *[0-9]+ +[0-9]+ +float'
     end
 done
@@ -188,6 +202,40 @@ run 20 "$(driver reduce)" --completion
 want_code 0
 want 'bash cannot read it' sh -c "! command -v bash >/dev/null || bash -n '$out'"
 end
+
+# ---- drivers under another name ----
+
+mkdir -p "$tmp/named"
+cp "$BUILDDIR/libnccl.so.2" "$tmp/named/"
+for name in all_reduce alltoallv; do
+    cp "$(driver $name)" "$tmp/named/${name}_perf_mine"
+done
+mine=$tmp/named/all_reduce_perf_mine
+begin 'a driver with a suffix: messages'
+run 20 "$mine" -d flaot
+want_code 2
+want_err '^all_reduce_perf_mine: option -d'
+NCCL_TESTS_ALLTOALLV_SPREAD=x run 20 "$tmp/named/alltoallv_perf_mine" -g 2
+want_code 2
+want_err '^alltoallv_perf_mine: NCCL_TESTS_ALLTOALLV_SPREAD'
+end
+begin 'a driver with a suffix: help, man page, completion'
+run 20 "$mine" --help
+want_out '^Usage: all_reduce_perf_mine '
+want_not_out 'all_reduce_perf( |$)'
+run 20 "$mine" --man
+want_out '^\.TH "all_reduce_perf_mine" 1'
+run 20 "$mine" --completion
+want_out '^complete -F _all_reduce_perf_mine all_reduce_perf_mine$'
+end
+begin 'a driver with a suffix: header, footer and -J'
+run 60 "$mine" -b 8 -e 8 -n 2 -g 2 -J "$tmp/named.json"
+want_code 0
+want_out '^# Collective test starting: all_reduce_perf_mine$'
+want_out '^# Collective test concluded: all_reduce_perf_mine$'
+want 'another name in JSON' grep -q '"driver": *"all_reduce_perf_mine"' "$tmp/named.json"
+end
+rm -rf "$tmp/named" "$tmp/named.json"
 
 # ---- another libnccl in the way ----
 

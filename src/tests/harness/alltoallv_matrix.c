@@ -6,6 +6,7 @@
 #include "harness/alltoallv_matrix.h"
 
 #include "harness/options.h"
+#include "harness/usage.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,7 +24,7 @@ static struct {
 
 static int refuse(const char *variable, const char *value, const char *why)
 {
-    fprintf(stderr, "alltoallv_perf: %s: '%s' %s\n", variable, value, why);
+    fprintf(stderr, "%s: %s: '%s' %s\n", perf_program(), variable, value, why);
     return 2;
 }
 
@@ -34,7 +35,8 @@ static int read_number(const char *variable, double least, double most, double *
     if (!text) return 0;
     errno = 0;
     double value = strtod(text, &end);
-    if (end != text && *end == '\0' && errno == 0 && value >= least && value <= most) {
+    if (end != text && *end == '\0' && errno == 0 && isfinite(value) && value >= least &&
+        value <= most) {
         *number = value;
         return 0;
     }

@@ -11,14 +11,26 @@
 #include <string.h>
 
 extern const struct chorus_devices *chorus_devices(void) __attribute__((weak));
+extern const char *chorus_git_hash(void) __attribute__((weak));
 extern ncclResult_t chorus_comm_status(ncclComm_t, char *, size_t) __attribute__((weak));
 extern ncclResult_t chorus_comm_last_choice(ncclComm_t, struct chorus_choice *)
     __attribute__((weak));
 extern ncclResult_t chorus_comm_save_schedule(ncclComm_t, const char *) __attribute__((weak));
 
+const struct chorus_devices *perf_devices_find(void)
+{
+    return chorus_devices != NULL ? chorus_devices() : NULL;
+}
+
+const char *perf_library_hash(void)
+{
+    return chorus_git_hash != NULL ? chorus_git_hash() : "unknown";
+}
+
 const struct chorus_devices *perf_devices(void)
 {
-    if (chorus_devices != NULL) return chorus_devices();
+    const struct chorus_devices *devices = perf_devices_find();
+    if (devices != NULL) return devices;
     fprintf(stderr,
             "%s: the loaded libnccl.so.2 has no chorus_devices(): it is another library's; see "
             "--version and LD_LIBRARY_PATH\n",

@@ -9,6 +9,12 @@
 /* The table; ends the process with exit code 3 when the loaded library has none. */
 const struct chorus_devices *perf_devices(void);
 
+/* The table, NULL when the loaded library has none. */
+const struct chorus_devices *perf_devices_find(void);
+
+/* The git hash of the loaded library; "unknown" when it is somebody else's. */
+const char *perf_library_hash(void);
+
 /* How many devices there are; ends the process with exit code 3 when there are none. */
 int perf_device_count(void);
 

@@ -5,9 +5,9 @@
 #define _GNU_SOURCE
 #include "harness/help.h"
 
+#include "harness/devices.h"
 #include "harness/usage.h"
 
-#include "chorus.h"
 #include "nccl.h"
 
 #include <ctype.h>
@@ -18,9 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#pragma weak chorus_devices
-#pragma weak chorus_git_hash
 
 enum { COLUMNS = 100, HELP_COLUMN = 34, LINE_BYTES = 1024 };
 
@@ -280,14 +277,9 @@ const char *perf_library_path(void)
     return realpath(info.dli_fname, path) ? path : info.dli_fname;
 }
 
-const char *perf_library_hash(void)
-{
-    return chorus_git_hash ? chorus_git_hash() : "unknown";
-}
-
 int perf_mpi_plugin_path(char *path, int path_bytes)
 {
-    static const char *const places[] = {"../lib/chorus_mpi.so", "chorus_mpi.so"};
+    static const char *const places[] = {"chorus_mpi.so", "../lib/chorus_mpi.so"};
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     char *slash;
@@ -295,11 +287,11 @@ int perf_mpi_plugin_path(char *path, int path_bytes)
     program[length < 0 ? 0 : length] = 0;
     slash = strrchr(program, '/');
     if (slash) slash[1] = 0;
-    /* The usual place comes last: its path is what a message names when there is none. */
     for (int i = 0; i < 2; i++) {
         snprintf(path, (size_t)path_bytes, "%s%s", slash ? program : "", places[i]);
         if (!access(path, R_OK)) return 1;
     }
+    snprintf(path, (size_t)path_bytes, "%s%s", slash ? program : "", places[0]);
     return 0;
 }
 
@@ -309,23 +301,48 @@ static void print_version_number(const char *what, int version)
            version);
 }
 
-static void show_version(void)
+static void print_library(void)
 {
-    char mpi[PATH_MAX];
-    int version = 0, ndevices = 0;
-    const struct chorus_devices *devices = chorus_devices ? chorus_devices() : NULL;
+    int version = 0;
 
-    printf("%s\n", perf_program());
-    print_version_number("header", NCCL_VERSION_CODE);
     if (ncclGetVersion(&version) == ncclSuccess) print_version_number("library", version);
     printf("  %-10s %s\n", "file", perf_library_path());
     printf("  %-10s %s\n", "git", perf_library_hash());
+}
+
+static void print_devices(void)
+{
+    int ndevices = 0;
+    const struct chorus_devices *devices = perf_devices_find();
+
     if (!devices)
         printf("  %-10s cuda, seen through another library\n", "devices");
     else if (devices->count(&ndevices) == ncclSuccess)
         printf("  %-10s %d, %s\n", "devices", ndevices, devices->kind);
     else
         printf("  %-10s %s: %s\n", "devices", devices->kind, ncclGetLastError(NULL));
+}
+
+void perf_show_contents(const struct perf_coll *coll)
+{
+    printf("  %-10s %s\n", "collective", coll->title);
+    printf("  %-10s", "types");
+    for (int i = 0; i < PERF_NTYPES; i++) printf(" %s", perf_type_name(i));
+    printf("\n  %-10s", "operators");
+    for (int i = 0; coll->flags & PERF_HAS_OP && i < PERF_NOPS; i++) printf(" %s", perf_op_name(i));
+    printf("%s\n", coll->flags & PERF_HAS_OP ? "" : " none");
+    print_devices();
+    print_library();
+}
+
+static void show_version(void)
+{
+    char mpi[PATH_MAX];
+
+    printf("%s\n", perf_program());
+    print_version_number("header", NCCL_VERSION_CODE);
+    print_library();
+    print_devices();
     if (perf_mpi_plugin_path(mpi, sizeof mpi))
         printf("  %-10s %s\n", "MPI", mpi);
     else

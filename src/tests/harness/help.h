@@ -10,14 +10,14 @@
 /* Prints one of them. A failed write ends the process with code 3. */
 void perf_show(enum perf_show what, const struct perf_coll *coll);
 
+/* --selftest: which collective, types, operators, devices and library this program holds. */
+void perf_show_contents(const struct perf_coll *coll);
+
 /* The file of the loaded libnccl, "unknown" when the loader cannot tell. */
 const char *perf_library_path(void);
 
-/* The git hash of the loaded library; "unknown" when it is somebody else's. */
-const char *perf_library_hash(void);
-
-/* 1 when the MPI plugin lies beside the program or in ../lib; its path, or where it should be,
- * in `path`. */
+/* 1 when the MPI plugin lies beside the program or in ../lib, in this order; its path, or where it
+ * should be, in `path`. The only search for it. */
 int perf_mpi_plugin_path(char *path, int path_bytes);
 
 #endif

@@ -4,6 +4,7 @@
 #include "harness/coll.h"
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/help.h"
 #include "harness/run.h"
 #include "harness/signals.h"
 #include "harness/watchdog.h"
@@ -70,18 +71,22 @@ static void report_failed(int code)
     perf_end(code, code == PERF_EXIT_SIGNAL + SIGPIPE ? "" : "the report cannot be written");
 }
 
-static void write_header(const struct perf_world *world)
+static void write_header(const struct perf_sweep *sweep)
 {
+    const struct perf_world *world = sweep->world;
     struct perf_header header = {.options = world->options,
                                  .coll = world->coll,
                                  .nranks = world->nranks,
                                  .nprocs = world->nprocs,
+                                 .group_size = world->ranks[0].group_size,
                                  .ranks_per_device = world->ranks_per_device,
                                  .ndevices = world->ndevices,
                                  .ranks = world->info,
                                  .init_call = world->init_call,
                                  .init_mode = world->ops->name,
-                                 .device_kind = perf_devices()->kind};
+                                 .device_kind = perf_devices()->kind,
+                                 .fit_bytes = sweep->fit_bytes,
+                                 .some_do_not_fit = sweep->too_large_bytes > 0};
     ncclGetVersion(&header.nccl_version);
     if (world->proc != 0) return;
     perf_report_lock();
@@ -109,7 +114,7 @@ static int run_world(struct perf_world *world)
     prepare_driver(world);
     if (world->proc == 0 && !world->options->preflight) {
         perf_report_on_failure(report_failed);
-        perf_report_open(world->options, world->coll);
+        perf_report_open(world->options);
         perf_ending_reports_on();
     }
     perf_world_init(world);
@@ -117,8 +122,10 @@ static int run_world(struct perf_world *world)
     if (world->options->preflight) {
         code = perf_preflight(world);
     } else {
-        write_header(world);
-        code = perf_run(world);
+        struct perf_sweep sweep = {.world = world};
+        perf_sweep_plan(&sweep);
+        write_header(&sweep);
+        code = perf_run(&sweep);
     }
     perf_world_fini(world);
     if (!world->options->preflight) write_footer(world, code);
@@ -142,6 +149,7 @@ int perf_main(const struct perf_coll *coll, int argc, char **argv)
     if (perf_selftest() != 0) return PERF_EXIT_WRONG;
     if (options.selftest_only) {
         printf("selftest: injected faults were seen\n");
+        perf_show_contents(coll);
         return PERF_EXIT_OK;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

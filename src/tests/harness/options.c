@@ -6,12 +6,11 @@
 #include "harness/options.h"
 
 #include "harness/coll.h"
+#include "harness/devices.h"
 #include "harness/help.h"
 #include "harness/sizes.h"
 #include "harness/suggest.h"
 #include "harness/usage.h"
-
-#include "chorus.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#pragma weak chorus_devices
 
 enum { ERROR_BYTES = 512, NAME_BYTES = 64 };
 
@@ -327,7 +324,7 @@ static void check_devices(const struct perf_options *options)
         perf_usage("option -V: sets the CTAs of a device kernel (-D), which this version has not");
     if (options->local_register == 2)
         perf_usage("option -R: symmetric windows (2) are not part of this version; 0 and 1 are");
-    if (options->graph_launches > 0 && chorus_devices && !strcmp(chorus_devices()->kind, "host"))
+    if (options->graph_launches > 0 && perf_devices_find() && perf_devices_host_visible())
         perf_usage("option -G: host devices have no graphs; it needs GPUs");
 }
 
@@ -360,14 +357,26 @@ static void check_conflicts(const struct perf_options *options)
     check_devices(options);
 }
 
+/* As it is installed, which may be under a name with a suffix. */
+static void name_program(const struct perf_coll *coll, const char *path)
+{
+    static char program[NAME_BYTES];
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *name = slash ? slash + 1 : path;
+
+    if (name && *name)
+        snprintf(program, sizeof program, "%s", name);
+    else
+        snprintf(program, sizeof program, "%s_perf", coll->name);
+    perf_set_program(program);
+}
+
 void perf_options_parse(struct perf_options *options, const struct perf_coll *coll, int argc,
                         char **argv)
 {
-    static char program[NAME_BYTES];
     int at = 1;
 
-    snprintf(program, sizeof program, "%s_perf", coll->name);
-    perf_set_program(program);
+    name_program(coll, argc > 0 ? argv[0] : NULL);
     set_defaults(options);
     options->argc = argc;
     options->argv = argv;

@@ -34,6 +34,11 @@ int perf_report_has_busbw(int nranks)
     return nranks > 1;
 }
 
+int perf_report_is_empty(const struct perf_footer *footer)
+{
+    return footer->nrows > 0 && footer->nskipped == footer->nrows;
+}
+
 /* Rows must reach the reader at once, and a reader that has gone ends the run. */
 static void check_stdout(void)
 {
@@ -69,7 +74,7 @@ static void leave_c_locale(locale_t before)
     if (before) uselocale(before);
 }
 
-void perf_report_open(const struct perf_options *options, const struct perf_coll *coll)
+void perf_report_open(const struct perf_options *options)
 {
     locale_t before;
     int error;
@@ -77,7 +82,7 @@ void perf_report_open(const struct perf_options *options, const struct perf_coll
     if (json_opened || !options->json_file) return;
     before = enter_c_locale();
     json_opened = 1;
-    error = perf_report_json_open(options, coll);
+    error = perf_report_json_open(options);
     leave_c_locale(before);
     check_json(error, options->json_file);
     fprintf(stderr, "%s: JSON goes to %s\n", perf_program(), perf_report_json_name());
@@ -105,7 +110,7 @@ void perf_report_header(const struct perf_header *header)
     locale_t before;
     int error;
 
-    perf_report_open(header->options, header->coll);
+    perf_report_open(header->options);
     setvbuf(stdout, NULL, _IOLBF, 0);
     note_unused(header);
     before = enter_c_locale();
@@ -128,16 +133,26 @@ void perf_report_row(const struct perf_row *row)
     check_stdout();
 }
 
-void perf_report_note(const char *text)
+static void report_line(const char *text, enum perf_lines lines)
 {
     locale_t before = enter_c_locale();
     int error;
 
     perf_report_text_note(text);
-    error = perf_report_json_note(text);
+    error = perf_report_json_line(text, lines);
     leave_c_locale(before);
     check_json(error, perf_report_json_name());
     check_stdout();
+}
+
+void perf_report_note(const char *text)
+{
+    report_line(text, PERF_LINES_MISMATCHES);
+}
+
+void perf_report_summary(const char *text)
+{
+    report_line(text, PERF_LINES_SUMMARY);
 }
 
 void perf_report_footer(const struct perf_footer *footer)

@@ -37,13 +37,15 @@ struct perf_header {
     const struct perf_options *options;
     const struct perf_coll *coll;
     int nranks, nprocs, ranks_per_device, ndevices;
+    int group_size;                     /* ranks of rank 0's communicator, whom the rows are of */
     const struct perf_rank_info *ranks; /* [nranks] */
     const char *init_call;              /* "ncclCommInitAll" */
     const char *init_mode;              /* "all", "thread", "mpi", "env", "spawn" */
     const char *device_kind;
     int nccl_version;
-    uint64_t max_bytes_cap; /* 0 none */
-    const char *timed;      /* what the clock covers; NULL: the text in report.c */
+    uint64_t fit_bytes;  /* the largest size that fits in memory */
+    int some_do_not_fit; /* and greater ones are asked for */
+    const char *timed;   /* what the clock covers; NULL: the text in report.c */
 };
 
 enum perf_status {
@@ -74,7 +76,7 @@ void perf_report_on_failure(void (*end)(int code));
  * on stderr. From here on the file is a valid document at every moment, also after a crash.
  * Optional before perf_report_header, which does it otherwise; give it as early as rank 0 is
  * known, so that an error of the initialisation is reported too. */
-void perf_report_open(const struct perf_options *options, const struct perf_coll *coll);
+void perf_report_open(const struct perf_options *options);
 
 void perf_report_header(const struct perf_header *header);
 void perf_report_row(const struct perf_row *row);
@@ -82,9 +84,15 @@ void perf_report_row(const struct perf_row *row);
 /* A mismatch line under the row: rank, index, expected, got. */
 void perf_report_note(const char *text);
 
+/* Any other line under the row: what each rank moved. */
+void perf_report_summary(const char *text);
+
 /* The end, once; also without a header before it (an error of the initialisation) and from the
  * handler thread of a signal, as long as no other report call runs. Closes the JSON file. */
 void perf_report_footer(const struct perf_footer *footer);
+
+/* 1 when rows were asked for and none of them fitted: nothing was run, so nothing is right. */
+int perf_report_is_empty(const struct perf_footer *footer);
 
 /* "busbw = algbw * 1.75" is n/a with one rank: 1 when a bus bandwidth means something. */
 int perf_report_has_busbw(int nranks);

@@ -7,8 +7,10 @@
 #define _GNU_SOURCE
 #include "harness/report_json.h"
 
+#include "harness/devices.h"
 #include "harness/help.h"
 #include "harness/json.h"
+#include "harness/usage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +23,7 @@
 #include <unistd.h>
 
 /* FORMAT: the layout of nccl-tests whose keys are kept. SCHEMA: of the keys beside them. */
-enum { FORMAT_VERSION = 3, SCHEMA_VERSION = 1, MAX_FILES = 100000, MAX_NOTES = 64 };
+enum { FORMAT_VERSION = 3, SCHEMA_VERSION = 1, MAX_FILES = 100000, MAX_LINES = 64 };
 
 static struct {
     int fd; /* valid while name is set */
@@ -30,9 +32,18 @@ static struct {
     char *tail; /* what stands in the file from tail_at on */
     size_t tail_bytes;
     int has_header, nrows, has_busbw;
-    char *notes[MAX_NOTES];
-    int nnotes, nnotes_lost;
+    struct {
+        char *text[MAX_LINES];
+        int n, nlost;
+    } lines[PERF_NLINES];
 } file = {.fd = -1};
+
+static const struct {
+    const char *key, *left_out;
+} line_keys[PERF_NLINES] = {
+    [PERF_LINES_MISMATCHES] = {"mismatches", "mismatches_left_out"},
+    [PERF_LINES_SUMMARY] = {"summary", "summary_left_out"},
+};
 
 const char *perf_report_json_name(void)
 {
@@ -107,7 +118,7 @@ static int replace_tail(struct perf_json *part, struct perf_json *tail)
 
 static void add_verdict(struct perf_json *json, const struct perf_footer *footer)
 {
-    int okay = footer && footer->out_of_bounds == 0;
+    int okay = footer && footer->out_of_bounds == 0 && !perf_report_is_empty(footer);
 
     perf_json_open(json, "out_of_bounds", '{');
     perf_json_int(json, "count", footer ? footer->out_of_bounds : 0);
@@ -137,10 +148,13 @@ static void make_tail(struct perf_json *json, const struct perf_footer *footer)
         perf_json_close(json);
     }
     add_verdict(json, footer);
-    perf_json_open(json, "mismatches", '[');
-    for (int i = 0; i < file.nnotes; i++) perf_json_string(json, NULL, file.notes[i]);
-    perf_json_close(json);
-    perf_json_int(json, "mismatches_left_out", file.nnotes_lost);
+    for (int l = 0; l < PERF_NLINES; l++) {
+        perf_json_open(json, line_keys[l].key, '[');
+        for (int i = 0; i < file.lines[l].n; i++)
+            perf_json_string(json, NULL, file.lines[l].text[i]);
+        perf_json_close(json);
+        perf_json_int(json, line_keys[l].left_out, file.lines[l].nlost);
+    }
     perf_json_open(json, "errors", '[');
     if (footer && footer->error) perf_json_string(json, NULL, footer->error);
     perf_json_close(json);
@@ -185,7 +199,7 @@ static void add_environment(struct perf_json *json)
     perf_json_close(json);
 }
 
-int perf_report_json_open(const struct perf_options *options, const struct perf_coll *coll)
+int perf_report_json_open(const struct perf_options *options)
 {
     struct perf_json part = {0}, tail = {0};
     char text[256];
@@ -198,8 +212,7 @@ int perf_report_json_open(const struct perf_options *options, const struct perf_
     perf_json_int(&part, "version", FORMAT_VERSION);
     perf_report_time(text, sizeof text);
     perf_json_string(&part, "start_time", text);
-    snprintf(text, sizeof text, "%s_perf", coll->name);
-    perf_json_string(&part, "driver", text);
+    perf_json_string(&part, "driver", perf_program());
     perf_json_open(&part, "args", '[');
     for (int i = 0; i < options->argc; i++) perf_json_string(&part, NULL, options->argv[i]);
     perf_json_close(&part);
@@ -267,9 +280,10 @@ int perf_report_json_header(const struct perf_header *header, const char *timed)
     struct perf_json part = {0}, tail = {0};
 
     if (file.fd < 0) return 0;
-    file.has_busbw = perf_report_has_busbw(header->nranks);
+    file.has_busbw = perf_report_has_busbw(header->group_size);
     perf_json_resume(&part, "}", 1);
     perf_json_int(&part, "nranks", header->nranks);
+    perf_json_int(&part, "group_size", header->group_size);
     perf_json_int(&part, "nprocs", header->nprocs);
     perf_json_int(&part, "ndevices", header->ndevices);
     perf_json_int(&part, "ranks_per_device", header->ranks_per_device);
@@ -278,9 +292,9 @@ int perf_report_json_header(const struct perf_header *header, const char *timed)
     perf_json_string(&part, "init_call", header->init_call);
     perf_json_string(&part, "timing", timed);
     perf_json_real(&part, "bus_factor",
-                   file.has_busbw ? header->coll->bus_factor(header->nranks) : NAN);
+                   file.has_busbw ? header->coll->bus_factor(header->group_size) : NAN);
     perf_json_string(&part, "bus_formula", header->coll->bus_formula);
-    perf_json_int(&part, "maximum_bytes_that_fit", (int64_t)header->max_bytes_cap);
+    perf_json_int(&part, "maximum_bytes_that_fit", (int64_t)header->fit_bytes);
     perf_json_open(&part, "config", '{');
     add_sweep(&part, header->options);
     add_devices(&part, header);
@@ -342,17 +356,17 @@ int perf_report_json_row(const struct perf_row *row)
     return replace_tail(&part, &tail);
 }
 
-int perf_report_json_note(const char *text)
+int perf_report_json_line(const char *text, enum perf_lines lines)
 {
     struct perf_json part = {0}, tail = {0};
     char *copy;
 
     if (file.fd < 0) return 0;
-    copy = file.nnotes < MAX_NOTES ? strdup(text) : NULL;
+    copy = file.lines[lines].n < MAX_LINES ? strdup(text) : NULL;
     if (copy)
-        file.notes[file.nnotes++] = copy;
+        file.lines[lines].text[file.lines[lines].n++] = copy;
     else
-        file.nnotes_lost++;
+        file.lines[lines].nlost++;
     make_tail(&tail, NULL);
     return replace_tail(&part, &tail);
 }
@@ -368,7 +382,8 @@ int perf_report_json_footer(const struct perf_footer *footer)
     if (close(file.fd) && !error) error = errno;
     file.fd = -1;
     free(file.tail);
-    for (int i = 0; i < file.nnotes; i++) free(file.notes[i]);
+    for (int l = 0; l < PERF_NLINES; l++)
+        for (int i = 0; i < file.lines[l].n; i++) free(file.lines[l].text[i]);
     memset(&file, 0, sizeof file);
     file.fd = -1;
     return error;

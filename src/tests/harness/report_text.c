@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "harness/report_text.h"
 
+#include "harness/devices.h"
 #include "harness/help.h"
 #include "harness/usage.h"
 
@@ -20,9 +21,7 @@ enum { NUMBER_BYTES = 32, COMMAND_BYTES = 4096 };
 /* What the rows need to know of the header. */
 static struct {
     const struct perf_options *options; /* NULL before the header */
-    const struct perf_coll *coll;
     int has_busbw, has_color;
-    uint64_t max_bytes_cap;
 } table;
 
 /* At most 7 characters as long as the number has at most 7 digits. */
@@ -69,7 +68,7 @@ static void print_origin(const struct perf_header *header)
     char command[COMMAND_BYTES];
     int version = header->nccl_version;
 
-    printf("# Collective test starting: %s_perf\n", header->coll->name);
+    printf("# Collective test starting: %s\n", perf_program());
     printf("# Library %d.%d.%d (header %d.%d.%d), git %s, %s\n", version / 10000,
            version / 100 % 100, version % 100, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
            perf_library_hash(), perf_library_path());
@@ -108,14 +107,18 @@ static void print_method(const struct perf_header *header, const char *timed)
            header->init_call, header->init_mode, header->nprocs, header->nprocs == 1 ? "" : "es",
            header->nranks, header->nranks == 1 ? "" : "s", header->ndevices, header->device_kind,
            header->ndevices == 1 ? "" : "s", header->ranks_per_device);
+    if (header->group_size < header->nranks)
+        printf("# Groups: the rows are those of the group of rank 0, %d of %d ranks\n",
+               header->group_size, header->nranks);
     if (table.has_busbw)
         printf("# busbw = algbw * %g: %s with n = %d, per rank and direction\n",
-               header->coll->bus_factor(header->nranks), header->coll->bus_formula, header->nranks);
+               header->coll->bus_factor(header->group_size), header->coll->bus_formula,
+               header->group_size);
     else
         printf("# busbw n/a: with one rank nothing crosses a link\n");
-    if (header->max_bytes_cap && header->max_bytes_cap < options->max_bytes)
+    if (header->some_do_not_fit)
         printf("# Memory: sizes above %" PRIu64 " B do not fit and are skipped\n",
-               header->max_bytes_cap);
+               header->fit_bytes);
     if (!(header->coll->flags & PERF_IN_PLACE))
         printf("# In place: %s has no in-place form, its columns show -\n", header->coll->name);
 }
@@ -170,11 +173,9 @@ void perf_report_text_header(const struct perf_header *header, const char *timed
     const char *terminal = getenv("TERM");
 
     table.options = header->options;
-    table.coll = header->coll;
-    table.has_busbw = perf_report_has_busbw(header->nranks);
+    table.has_busbw = perf_report_has_busbw(header->group_size);
     table.has_color = isatty(STDOUT_FILENO) && !(no_color && *no_color) &&
                       !(terminal && !strcmp(terminal, "dumb"));
-    table.max_bytes_cap = header->max_bytes_cap;
     print_origin(header);
     print_settings(header->options);
     print_method(header, timed);
@@ -293,8 +294,11 @@ void perf_report_text_footer(const struct perf_footer *footer)
 
     if (footer->error) printf("# error: %s\n", footer->error);
     if (!table.options) return;
-    printf("# Out of bounds values : %" PRId64 " %s\n", footer->out_of_bounds,
-           footer->out_of_bounds ? "FAILED" : "OK");
+    if (perf_report_is_empty(footer))
+        printf("# Out of bounds values : N/A, nothing was verified\n");
+    else
+        printf("# Out of bounds values : %" PRId64 " %s\n", footer->out_of_bounds,
+               footer->out_of_bounds ? "FAILED" : "OK");
     print_average(footer);
     if (footer->nskipped)
         printf("# Skipped rows         : %d of %d do not fit in memory\n", footer->nskipped,
@@ -304,7 +308,8 @@ void perf_report_text_footer(const struct perf_footer *footer)
         print_bytes(", buffers", footer->buffer_bytes);
         printf("\n");
     }
-    printf("# Verdict              : %s\n", verdicts[footer->status]);
-    printf("#\n# Collective test concluded: %s_perf\n", table.coll->name);
+    printf("# Verdict              : %s%s\n", verdicts[footer->status],
+           perf_report_is_empty(footer) ? ", nothing was run" : "");
+    printf("#\n# Collective test concluded: %s\n", perf_program());
     memset(&table, 0, sizeof table);
 }

@@ -130,9 +130,8 @@ static void make_layouts(const struct perf_world *world, const struct perf_case 
     }
 }
 
-/* Bytes of both buffers that a row needs; the same on all processes. */
-static void row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
-                     size_t *recv)
+void perf_row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
+                   size_t *recv)
 {
     size_t shift_bytes = (size_t)world->options->unaligned * row->type_bytes;
     int sizes[2] = {world->largest_group, world->smallest_group};
@@ -147,7 +146,7 @@ static void row_need(const struct perf_world *world, const struct perf_case *row
     }
 }
 
-static void start_case(struct perf_case *row, uint64_t size_bytes)
+void perf_start_case(struct perf_case *row, uint64_t size_bytes)
 {
     row->type_bytes = perf_numbers[row->type].bytes;
     row->requested_bytes = size_bytes;
@@ -195,7 +194,7 @@ static void report_row(struct perf_sweep *sweep, const struct perf_row *row, cha
                 .type_bytes = perf_numbers[row->type].bytes,
                 .nranks = world->ranks[0].group_size,
                 .time_us = row->out_of_place.time_us,
-                .note = perf_report_note,
+                .note = perf_report_summary,
             };
             world->coll->summarize(&summary);
         }
@@ -229,7 +228,7 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
     record.count = thread->ranks[0].counts.count;
     record.size_bytes = world->coll->size_bytes(&thread->ranks[0].counts, row->type_bytes,
                                                 thread->ranks[0].group_size);
-    row_need(world, row, &send, &recv);
+    perf_row_need(world, row, &send, &recv);
     record.skipped = send > sweep->send_bytes || recv > sweep->recv_bytes;
     int placements = (world->coll->flags & PERF_IN_PLACE) != 0 ? 2 : 1;
     for (int in_place = 0; in_place < placements && !record.skipped; in_place++) {
@@ -253,33 +252,28 @@ static void run_sizes(struct perf_thread *thread, struct perf_case *row)
 {
     struct perf_sizes sizes;
     uint64_t size_bytes;
-    perf_sizes_start(&sizes, thread->sweep->world->options, 0);
+    perf_sizes_start(&sizes, thread->sweep->world->options);
     while (perf_sizes_next(&sizes, &size_bytes)) {
-        start_case(row, size_bytes);
+        perf_start_case(row, size_bytes);
         run_case(thread, row);
     }
 }
 
-/* [first, last] of a choice that may be "all" of n. */
-struct span {
-    int first, last;
-};
-
-static struct span choose(int applies, int choice, int n)
+struct perf_span perf_choose(int applies, int choice, int n)
 {
-    if (!applies) return (struct span){-1, -1};
-    if (choice == PERF_ALL) return (struct span){0, n - 1};
-    return (struct span){choice, choice};
+    if (!applies) return (struct perf_span){-1, -1};
+    if (choice == PERF_ALL) return (struct perf_span){0, n - 1};
+    return (struct perf_span){choice, choice};
 }
 
 static void run_cycle(struct perf_thread *thread)
 {
     const struct perf_world *world = thread->sweep->world;
     const struct perf_options *o = world->options;
-    struct span types = choose(1, o->type, PERF_NTYPES);
-    struct span ops = choose((world->coll->flags & PERF_HAS_OP) != 0, o->op, PERF_NOPS);
-    struct span roots =
-        choose((world->coll->flags & PERF_HAS_ROOT) != 0, o->root, world->smallest_group);
+    struct perf_span types = perf_choose(1, o->type, PERF_NTYPES);
+    struct perf_span ops = perf_choose((world->coll->flags & PERF_HAS_OP) != 0, o->op, PERF_NOPS);
+    struct perf_span roots =
+        perf_choose((world->coll->flags & PERF_HAS_ROOT) != 0, o->root, world->smallest_group);
     struct perf_case row;
     for (row.type = types.first; row.type <= types.last; row.type++)
         for (row.op = ops.first; row.op <= ops.last; row.op++)
@@ -294,80 +288,6 @@ static void *run_thread(void *argument)
     for (int cycle = 0; options->run_cycles == 0 || cycle < options->run_cycles; cycle++)
         run_cycle(thread);
     return NULL;
-}
-
-/* ---- memory ---- */
-/* What one rank may use: nine tenths of what is free now, shared by the ranks of a device, or of
- * the host where the devices' memory is the host's. The least of all processes. */
-static size_t find_budget(const struct perf_world *world)
-{
-    size_t least = SIZE_MAX;
-    for (int i = 0; i < world->nlocal; i++) {
-        struct chorus_device_info info;
-        perf_check(perf_devices()->info(world->ranks[i].device, &info), "device memory");
-        int sharing = perf_devices_host_visible() ? world->host_ranks : world->ranks_per_device;
-        size_t share = info.free_bytes / 10 * 9 / (size_t)sharing;
-        if (share < least) least = share;
-    }
-    return least;
-}
-
-/* Buffer sizes for the largest row that fits; returns the largest size that does not, 0: all
- * do. */
-static uint64_t size_buffers(struct perf_sweep *sweep)
-{
-    const struct perf_world *world = sweep->world;
-    struct span types = choose(1, world->options->type, PERF_NTYPES);
-    struct perf_case row = {.op = -1, .root = -1};
-    uint64_t too_large = 0;
-    for (row.type = types.first; row.type <= types.last; row.type++) {
-        struct perf_sizes sizes;
-        uint64_t size_bytes;
-        perf_sizes_start(&sizes, world->options, 0);
-        while (perf_sizes_next(&sizes, &size_bytes)) {
-            size_t send, recv;
-            start_case(&row, size_bytes);
-            row_need(world, &row, &send, &recv);
-            if (send > sweep->budget_bytes || recv > sweep->budget_bytes - send) {
-                if (size_bytes > too_large) too_large = size_bytes;
-                continue;
-            }
-            if (send > sweep->send_bytes) sweep->send_bytes = send;
-            if (recv > sweep->recv_bytes) sweep->recv_bytes = recv;
-        }
-    }
-    return too_large;
-}
-
-static void make_buffers(struct perf_sweep *sweep)
-{
-    struct perf_world *world = sweep->world;
-    size_t mine = find_budget(world);
-    size_t *all = calloc((size_t)world->nprocs, sizeof *all);
-    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
-    perf_world_allgather(world, &mine, all, sizeof mine);
-    sweep->budget_bytes = mine;
-    for (int p = 0; p < world->nprocs; p++)
-        if (all[p] < sweep->budget_bytes) sweep->budget_bytes = all[p];
-    free(all);
-    uint64_t too_large = size_buffers(sweep);
-    if (too_large > 0 && world->proc == 0)
-        fprintf(stderr,
-                "%s: memory: 0.9 * free memory / ranks that share it = %zu bytes a rank; a row of "
-                "%llu bytes needs more for its two buffers: such rows are skipped\n",
-                perf_program(), sweep->budget_bytes, (unsigned long long)too_large);
-    perf_watch_phase(world->ranks, world->nlocal, "allocating the buffers");
-    for (int i = 0; i < world->nlocal; i++) {
-        struct perf_rank *rank = &world->ranks[i];
-        rank->buffers.send_bytes = sweep->send_bytes;
-        rank->buffers.recv_bytes = sweep->recv_bytes;
-        perf_buffers_alloc(&rank->buffers, rank->device,
-                           world->options->local_register == 1 ? rank->comm : NULL);
-        perf_watch_tick();
-    }
-    struct perf_footer *footer = perf_ending_footer();
-    footer->buffer_bytes = (sweep->send_bytes + sweep->recv_bytes) * (size_t)world->nlocal;
-    footer->lib_bytes = world->lib_bytes;
 }
 
 /* ---- all threads ---- */
@@ -408,13 +328,17 @@ static void run_threads(struct perf_sweep *sweep)
             (struct perf_thread){.sweep = sweep, .index = (int)t, .n = gpus, .seed = FIRST_SEED};
         threads[t].ranks = &world->ranks[t * (size_t)gpus];
         open_events(&threads[t]);
+        threads[t].marks = perf_marks_open(threads[t].ranks[0].device, threads[t].ranks[0].stream);
     }
     for (size_t t = 1; t < n; t++)
         if (pthread_create(&handles[t], NULL, run_thread, &threads[t]) != 0)
             perf_end(PERF_EXIT_ERROR, "cannot start all threads of -t");
     run_thread(&threads[0]);
     for (size_t t = 1; t < n; t++) pthread_join(handles[t], NULL);
-    for (size_t t = 0; t < n; t++) close_events(&threads[t]);
+    for (size_t t = 0; t < n; t++) {
+        close_events(&threads[t]);
+        perf_marks_close(threads[t].marks);
+    }
     free(sweep->parts);
     free(handles);
     free(threads);
@@ -428,6 +352,7 @@ static int decide(struct perf_world *world)
     if (footer->min_busbw_wanted > 0 && footer->avg_valid &&
         footer->avg_busbw < 0.9 * footer->min_busbw_wanted)
         code = PERF_EXIT_SLOW;
+    if (perf_report_is_empty(footer)) code = PERF_EXIT_ERROR;
     if (footer->out_of_bounds > 0) code = PERF_EXIT_WRONG;
     int *all = calloc((size_t)world->nprocs, sizeof *all);
     if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
@@ -439,12 +364,22 @@ static int decide(struct perf_world *world)
     return code;
 }
 
-int perf_run(struct perf_world *world)
+/* A run of which nothing fitted has measured and verified nothing. */
+static void say_all_skipped(const struct perf_world *world)
 {
-    struct perf_sweep sweep = {.world = world};
-    make_buffers(&sweep);
-    run_threads(&sweep);
-    for (int i = 0; i < world->nlocal; i++)
-        perf_buffers_free(&world->ranks[i].buffers, world->ranks[i].device, world->ranks[i].comm);
+    static const char text[] = "no row fits in memory: nothing was run, nothing was verified";
+    struct perf_footer *footer = perf_ending_footer();
+    if (!perf_report_is_empty(footer)) return;
+    footer->error = text;
+    if (world->proc == 0) fprintf(stderr, "%s: %s\n", perf_program(), text);
+}
+
+int perf_run(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    perf_sweep_alloc(sweep);
+    run_threads(sweep);
+    perf_sweep_free(sweep);
+    say_all_skipped(world);
     return decide(world);
 }

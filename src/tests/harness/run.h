@@ -1,11 +1,13 @@
 /* The run: all rows, on all threads of all processes in step. run.c owns the sweep and what the
- * threads combine, run_time.c one timed placement, run_check.c one verified placement.
+ * threads combine, run_memory.c its buffers, run_time.c one timed placement, run_check.c one
+ * verified placement.
  */
 #ifndef PERF_RUN_H
 #define PERF_RUN_H
 
 #include "harness/buffers.h"
 #include "harness/devices.h"
+#include "harness/marks.h"
 #include "harness/verify.h"
 #include "harness/world.h"
 
@@ -30,6 +32,8 @@ struct perf_sweep {
     struct perf_world *world;
     size_t budget_bytes;           /* device memory for the buffers of one rank */
     size_t send_bytes, recv_bytes; /* of the buffers of one rank */
+    uint64_t fit_bytes;            /* the largest requested size that fits, for every type */
+    uint64_t too_large_bytes;      /* the largest that does not, 0: all do */
     struct perf_part *parts;       /* [threads] */
     struct perf_part total;        /* over all ranks; written by thread 0 between barriers */
     double busbw_sum;              /* thread 0 of process 0 */
@@ -43,13 +47,33 @@ struct perf_thread {
     uint64_t seed;          /* of the next verified iteration */
     chorus_event_t *events; /* -I: [iterations + 1] */
     double *iter_us;        /* -I: [iterations] */
+    struct perf_marks *marks;
 };
 
-/* Runs everything and writes the rows. Returns the exit code, equal in all processes. */
-int perf_run(struct perf_world *world);
+/* Runs everything that perf_sweep_plan has planned and writes the rows. Returns the exit code,
+ * equal in all processes. */
+int perf_run(struct perf_sweep *sweep);
+
+/* [first, last] of a choice that may be "all" of n; both -1 when it does not apply. */
+struct perf_span {
+    int first, last;
+};
+struct perf_span perf_choose(int applies, int choice, int n);
+
+/* Sets sizes and counts of a row whose type is set. */
+void perf_start_case(struct perf_case *row, uint64_t size_bytes);
+/* Bytes of both buffers that a row needs; the same on all processes. */
+void perf_row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
+                   size_t *recv);
 
 /* All threads of all processes wait for each other. */
 void perf_thread_barrier(struct perf_thread *thread);
+
+/* ---- run_memory.c ---- */
+/* Finds out which rows fit, and says on stderr when some do not. On all processes at once. */
+void perf_sweep_plan(struct perf_sweep *sweep);
+void perf_sweep_alloc(struct perf_sweep *sweep);
+void perf_sweep_free(struct perf_sweep *sweep);
 
 /* ---- run_time.c ---- */
 struct perf_issue {

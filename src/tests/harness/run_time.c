@@ -102,32 +102,52 @@ static void record_event(struct perf_thread *thread, int index)
                "recording an event");
 }
 
+/* A series of iterations of one placement. */
+struct series {
+    const struct perf_case *row;
+    int in_place;
+    int n;
+    int timed; /* the one that -I reports; the warm-up is not */
+};
+
+/* A series that waits as it goes needs no marks. An endless one waits now and then. */
+static void plan_marks(struct perf_thread *thread, int n, double iteration_s)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    struct perf_marks_plan plan = {options->iters > 0 ? n : ENDLESS_SYNC, iteration_s,
+                                   options->blocking == 0 ? options->timeout_s : 0};
+    perf_marks_plan(thread->marks, &plan);
+}
+
 /* Iterations [0, n), the way -z and -m ask for: 1 and 2 wait for each call, 3 for the group of an
  * iteration; 1 and 3 then meet the others. Returns the nanoseconds that do not count: 3's
  * barriers. */
-static uint64_t iterate(struct perf_thread *thread, const struct perf_case *row, int in_place,
-                        int n)
+static uint64_t iterate(struct perf_thread *thread, const struct series *series)
 {
     const struct perf_options *options = thread->sweep->world->options;
     int blocking = options->blocking, single = blocking == 1 || blocking == 2;
-    struct perf_issue issue = {row, in_place, 0, single ? 1 : options->agg_iters};
+    struct perf_issue issue = {series->row, series->in_place, 0, single ? 1 : options->agg_iters};
     int repeats = single ? options->agg_iters : 1;
     uint64_t excluded_ns = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < series->n; i++) {
         issue.iteration = (size_t)i;
         for (int repeat = 0; repeat < repeats; repeat++) {
             perf_issue(thread, &issue);
             if (blocking != 0) perf_sync(thread);
             if (blocking == 1) perf_thread_barrier(thread);
         }
-        if (options->iters > 0) record_event(thread, i + 1);
+        if (series->timed) record_event(thread, i + 1);
+        perf_marks_pass(thread->marks, i);
         if (blocking == 3) {
             uint64_t start_ns = perf_clock_ns();
             perf_thread_barrier(thread);
             excluded_ns += perf_clock_ns() - start_ns;
         }
         /* An endless row must not run ahead of its streams for ever. */
-        if (options->iters == 0 && i % ENDLESS_SYNC == 0) perf_sync(thread);
+        if (options->iters == 0 && i % ENDLESS_SYNC == 0) {
+            perf_sync(thread);
+            plan_marks(thread, 0, -1);
+        }
         perf_watch_tick();
     }
     return excluded_ns;
@@ -152,6 +172,17 @@ static void read_iterations(struct perf_thread *thread, struct perf_part *part)
     part->iter_cv_percent = stats.cv_percent;
 }
 
+/* Returns the seconds that one iteration took, -1 without any. */
+static double warm_up(struct perf_thread *thread, const struct series *series)
+{
+    perf_watch_phase(thread->ranks, thread->n, "warm-up");
+    plan_marks(thread, series->n, -1);
+    uint64_t start_ns = perf_clock_ns();
+    iterate(thread, series);
+    perf_sync(thread);
+    return series->n > 0 ? (double)(perf_clock_ns() - start_ns) / 1e9 / series->n : -1;
+}
+
 void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place)
 {
     const struct perf_options *options = thread->sweep->world->options;
@@ -159,14 +190,16 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     memset(part, 0, sizeof *part);
     part->bad_rank = -1;
     part->nthreads = 1;
-    perf_watch_phase(thread->ranks, thread->n, "warm-up");
-    if (options->iters > 0) iterate(thread, row, in_place, options->warmup);
-    perf_sync(thread);
+    struct series series = {row, in_place, options->iters > 0 ? options->warmup : 0, 0};
+    double iteration_s = warm_up(thread, &series);
+    series.timed = options->iters > 0;
+    series.n = series.timed ? options->iters : INT_MAX;
+    plan_marks(thread, series.n, iteration_s);
     perf_thread_barrier(thread);
     perf_watch_phase(thread->ranks, thread->n, "timed iterations");
     uint64_t start_ns = perf_clock_ns(), start_cpu_ns = perf_cpu_ns();
     record_event(thread, 0);
-    start_ns += iterate(thread, row, in_place, options->iters > 0 ? options->iters : INT_MAX);
+    start_ns += iterate(thread, &series);
     uint64_t cpu_ns = perf_cpu_ns() - start_cpu_ns;
     perf_sync(thread);
     double calls = (double)options->iters * options->agg_iters;

@@ -93,12 +93,10 @@ void perf_size_format(uint64_t size_bytes, char *text, int text_bytes)
                  size_bytes % one * 10 / one, letters[unit]);
 }
 
-void perf_sizes_start(struct perf_sizes *sizes, const struct perf_options *options,
-                      uint64_t cap_bytes)
+void perf_sizes_start(struct perf_sizes *sizes, const struct perf_options *options)
 {
     sizes->next_bytes = options->min_bytes;
     sizes->max_bytes = options->max_bytes;
-    if (cap_bytes && cap_bytes < sizes->max_bytes) sizes->max_bytes = cap_bytes;
     sizes->step_bytes = options->step_bytes;
     sizes->factor = options->step_factor;
     sizes->done = sizes->next_bytes > sizes->max_bytes;

@@ -28,9 +28,7 @@ struct perf_sizes {
     int done;
 };
 
-/* cap_bytes bounds the series (what memory allows); 0 is no bound. */
-void perf_sizes_start(struct perf_sizes *sizes, const struct perf_options *options,
-                      uint64_t cap_bytes);
+void perf_sizes_start(struct perf_sizes *sizes, const struct perf_options *options);
 
 /* 1 and the next size, or 0 at the end. Size 0 only comes when -b 0 asked for it, once; a factor
  * then goes on from 8 bytes. */

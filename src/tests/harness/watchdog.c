@@ -5,6 +5,7 @@
 
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/marks.h"
 #include "harness/signals.h"
 #include "harness/timing.h"
 
@@ -106,6 +107,7 @@ static void look_at_progress(struct progress *last)
 {
     struct perf_world *world = watch.world;
     uint64_t now_ns = perf_clock_ns();
+    if (perf_marks_look() > 0) perf_watch_tick();
     uint64_t own = atomic_load_explicit(&watch.ticks, memory_order_relaxed);
     uint64_t peers = world->link != NULL ? perf_link_peers_progress(world->link) : 0;
     double timeout_s = world->options->timeout_s;

@@ -43,14 +43,13 @@ static int torch_variables_set(void)
 /* One process can use ncclCommInitAll when nothing asks for more than it offers. */
 static int fits_init_all(const struct perf_world *world)
 {
-    return world->options->threads == 1 && world->options->cta_policy < 0 && world->split.op == 0;
+    return world->options->threads == 1 && !world->options->parallel_init &&
+           world->options->cta_policy < 0 && world->split.op == 0;
 }
 
 static const struct perf_world_ops *choose_mode(const struct perf_world *world)
 {
     const struct perf_options *options = world->options;
-    if (options->spawn > 0 && options->init != PERF_INIT_AUTO && options->init != PERF_INIT_SPAWN)
-        perf_usage("option --spawn: does not go with --init %s", perf_init_name(options->init));
     switch (options->init) {
     case PERF_INIT_ALL:
         if (!fits_init_all(world))
@@ -59,9 +58,7 @@ static const struct perf_world_ops *choose_mode(const struct perf_world *world)
     case PERF_INIT_THREAD: return &perf_world_thread;
     case PERF_INIT_MPI: return &perf_world_mpi;
     case PERF_INIT_ENV: return &perf_world_env;
-    case PERF_INIT_SPAWN:
-        if (options->spawn <= 0) perf_usage("option --init: spawn needs --spawn N");
-        return &perf_world_spawn;
+    case PERF_INIT_SPAWN: return &perf_world_spawn;
     default: break;
     }
     if (options->spawn > 0) return &perf_world_spawn;
@@ -127,53 +124,6 @@ void perf_world_link(struct perf_world *world, int fd, uint64_t token, const cha
     if (world->hub != NULL && pthread_create(&world->hub_thread, NULL, serve_hub, world->hub) != 0)
         perf_end(PERF_EXIT_ERROR, "cannot start the thread of the process hub");
     world->link = perf_link_open(&args);
-}
-
-/* What must be equal in all processes. */
-struct agreement {
-    int version, threads, gpus, type, op, root;
-    int iters, agg_iters, warmup, cycles, check, blocking;
-    uint64_t min_bytes, max_bytes, step_bytes;
-    double step_factor;
-    char name[32];
-};
-
-static void agree(struct perf_world *world)
-{
-    const struct perf_options *o = world->options;
-    struct agreement mine;
-    memset(&mine, 0, sizeof mine);
-    ncclGetVersion(&mine.version);
-    mine.threads = o->threads;
-    mine.gpus = o->gpus;
-    mine.type = o->type;
-    mine.op = o->op;
-    mine.root = o->root;
-    mine.iters = o->iters;
-    mine.agg_iters = o->agg_iters;
-    mine.warmup = o->warmup;
-    mine.cycles = o->run_cycles;
-    mine.check = o->check;
-    mine.blocking = o->blocking;
-    mine.step_bytes = o->step_bytes;
-    mine.step_factor = o->step_factor;
-    mine.min_bytes = o->min_bytes;
-    mine.max_bytes = o->max_bytes;
-    snprintf(mine.name, sizeof mine.name, "%s", world->coll->name);
-    struct agreement *all = calloc((size_t)world->nprocs, sizeof mine);
-    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
-    perf_world_allgather(world, &mine, all, sizeof mine);
-    for (int i = 1; i < world->nprocs; i++) {
-        if (memcmp(&all[i], &all[0], sizeof mine) == 0) continue;
-        char text[PERF_OOB_TEXT];
-        snprintf(text, sizeof text,
-                 "process %d runs something else than process 0: %s, version %d, -t %d -g %d "
-                 "against %s, version %d, -t %d -g %d, or other options",
-                 i, all[i].name, all[i].version, all[i].threads, all[i].gpus, all[0].name,
-                 all[0].version, all[0].threads, all[0].gpus);
-        perf_end(PERF_EXIT_ERROR, text);
-    }
-    free(all);
 }
 
 static void number_groups(struct perf_world *world)
@@ -281,7 +231,7 @@ void perf_world_open(struct perf_world *world)
     world->ranks = calloc((size_t)world->nlocal, sizeof *world->ranks);
     if (world->ranks == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
     pthread_barrier_init(&world->barrier, NULL, (unsigned)world->options->threads);
-    agree(world);
+    perf_world_agree(world);
     place_ranks(world);
     number_groups(world);
     gather_info(world);

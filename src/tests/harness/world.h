@@ -77,6 +77,9 @@ void perf_world_close(struct perf_world *world, int code);
 void perf_world_allgather(struct perf_world *world, const void *mine, void *all, size_t bytes);
 void perf_world_barrier(struct perf_world *world);
 
+/* Ends the run, naming a setting and its values, unless all processes run the same (agree.c). */
+void perf_world_agree(struct perf_world *world);
+
 /* Starts the hub's thread in this process; serves until all have left. */
 void perf_world_start_hub(struct perf_world *world, const struct perf_hub_args *args);
 /* Connects this process, by fd, to the hub. */

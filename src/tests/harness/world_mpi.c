@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "harness/ending.h"
+#include "harness/help.h"
 #include "harness/mpi_plugin.h"
 #include "harness/signals.h"
 #include "harness/world.h"
@@ -12,12 +13,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -34,27 +37,16 @@ struct contact {
     char addresses[MAX_ADDRESSES][INET_ADDRSTRLEN];
 };
 
-/* Opens the plugin beside the driver, or in ../lib of an installation; NULL: not there. */
-static const struct perf_mpi_plugin *load_plugin(char *where, size_t bytes)
+/* Opens the plugin; NULL and why it cannot be. */
+static const struct perf_mpi_plugin *load_plugin(char *why, size_t bytes)
 {
-    static const char *const places[] = {"chorus_mpi.so", "../lib/chorus_mpi.so"};
-    char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 32);
-    if (length < 0) length = 0;
-    self[length] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash != NULL) slash[1] = '\0';
-    where[0] = '\0';
-    for (int i = 0; i < 2; i++) {
-        char path[4096 + 32];
-        snprintf(path, sizeof path, "%s%s", self, places[i]);
-        if (access(path, R_OK) != 0) continue;
-        void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        const struct perf_mpi_plugin *plugin =
-            handle != NULL ? dlsym(handle, PERF_MPI_SYMBOL) : NULL;
-        if (plugin != NULL && plugin->version == PERF_MPI_PLUGIN_VERSION) return plugin;
-        snprintf(where, bytes, "%s", handle == NULL ? dlerror() : "it is of another version");
-    }
+    char path[PATH_MAX];
+    snprintf(why, bytes, "no such file");
+    if (!perf_mpi_plugin_path(path, sizeof path)) return NULL;
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    const struct perf_mpi_plugin *plugin = handle != NULL ? dlsym(handle, PERF_MPI_SYMBOL) : NULL;
+    if (plugin != NULL && plugin->version == PERF_MPI_PLUGIN_VERSION) return plugin;
+    snprintf(why, bytes, "%s", handle == NULL ? dlerror() : "it is of another version");
     return NULL;
 }
 
@@ -64,18 +56,16 @@ static const struct perf_mpi_plugin *need_plugin(void)
     const struct perf_mpi_plugin *plugin = load_plugin(why, sizeof why);
     if (plugin != NULL) return plugin;
     const char *variable = perf_launcher_variable();
-    snprintf(
-        text, sizeof text,
-        "%s%s%sthe MPI plugin chorus_mpi.so beside this driver cannot be loaded (%s): build it "
-        "with `make MPI=1 MPI_HOME=...` where mpicc is, or use --spawn N",
-        variable != NULL ? variable : "", variable != NULL ? " is above 1, but " : "",
-        variable != NULL ? "" : "", why[0] != '\0' ? why : "no such file");
+    snprintf(text, sizeof text,
+             "%s%sthe MPI plugin chorus_mpi.so beside this driver cannot be loaded (%s): build it "
+             "with `make MPI=1 MPI_HOME=...` where mpicc is, or use --spawn N",
+             variable != NULL ? variable : "", variable != NULL ? " is above 1, but " : "", why);
     fprintf(stderr, "%s: %s\n", perf_program(), text);
     exit(PERF_EXIT_ERROR);
 }
 
-/* The rank that the launcher gave this process; -1: it does not say. */
-static int launcher_rank(void)
+/* The number that the launcher gave this process; -1: it does not say. */
+static int launcher_proc(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                         "SLURM_PROCID"};
@@ -84,8 +74,21 @@ static int launcher_rank(void)
     return -1;
 }
 
-/* Waits for the worker; when it was killed, gives the others time to say so too. */
-static _Noreturn void supervise(pid_t worker, int signal_fd, int nlocal)
+/* "rank 3", "ranks 4-7", or what can be said of a process that died before MPI numbered it. */
+static void name_ranks(int proc, int nlocal, char *text, size_t bytes)
+{
+    int first = proc * nlocal;
+    if (proc < 0)
+        snprintf(text, bytes, "a process that has no rank yet");
+    else if (nlocal == 1)
+        snprintf(text, bytes, "rank %d", first);
+    else
+        snprintf(text, bytes, "ranks %d-%d", first, first + nlocal - 1);
+}
+
+/* Waits for the worker; when it was killed, gives the others time to say so too. proc: written by
+ * the worker once MPI has numbered it. */
+static _Noreturn void supervise(pid_t worker, int signal_fd, const _Atomic int *proc, int nlocal)
 {
     int status = 0;
     for (;;) {
@@ -101,12 +104,8 @@ static _Noreturn void supervise(pid_t worker, int signal_fd, int nlocal)
         kill(worker, number);
     }
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-    int first = launcher_rank() * nlocal;
     char ranks[64];
-    if (nlocal == 1)
-        snprintf(ranks, sizeof ranks, "rank %d", first);
-    else
-        snprintf(ranks, sizeof ranks, "ranks %d-%d", first, first + nlocal - 1);
+    name_ranks(atomic_load(proc), nlocal, ranks, sizeof ranks);
     fprintf(stderr, "%s: %s (pid %d) was killed by signal %d (%s)\n", perf_program(), ranks,
             (int)worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
     struct pollfd ready = {.fd = signal_fd, .events = POLLIN};
@@ -114,18 +113,24 @@ static _Noreturn void supervise(pid_t worker, int signal_fd, int nlocal)
     _exit(PERF_EXIT_ERROR);
 }
 
-static void leave_supervisor(int nlocal)
+/* Returns in the worker, with the place for its number. */
+static _Atomic int *leave_supervisor(int nlocal)
 {
     pid_t parent = getpid();
+    _Atomic int *proc =
+        mmap(NULL, sizeof *proc, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (proc == MAP_FAILED) perf_end(PERF_EXIT_ERROR, "out of memory");
+    atomic_store(proc, launcher_proc());
     perf_signals_block(1);
     int signal_fd = perf_signals_open(1);
     fflush(NULL);
     pid_t worker = fork();
-    if (worker > 0) supervise(worker, signal_fd, nlocal);
+    if (worker > 0) supervise(worker, signal_fd, proc, nlocal);
     if (signal_fd >= 0) close(signal_fd);
-    if (worker < 0) return; /* then without one */
+    if (worker < 0) return proc; /* then without one */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(PERF_EXIT_ERROR);
+    return proc;
 }
 
 static void list_addresses(struct contact *contact)
@@ -173,10 +178,12 @@ static int reach(const struct contact *hub, const char *host)
 
 static void open_mpi(struct perf_world *world)
 {
-    leave_supervisor(world->nlocal);
+    _Atomic int *proc = leave_supervisor(world->nlocal);
     const struct perf_mpi_plugin *plugin = need_plugin();
     if (plugin->init() != 0) perf_end(PERF_EXIT_ERROR, "MPI_Init failed");
     world->proc = plugin->rank();
+    atomic_store(proc, world->proc);
+    munmap((void *)proc, sizeof *proc);
     world->nprocs = plugin->size();
     struct contact mine;
     memset(&mine, 0, sizeof mine);
@@ -185,7 +192,8 @@ static void open_mpi(struct perf_world *world)
     struct contact *all = calloc((size_t)world->nprocs, sizeof *all);
     if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
     int failed = plugin->allgather(&mine, all, sizeof mine);
-    if (failed == 0 && world->proc > 0 && all[0].port != 0) fd = reach(&all[0], mine.host);
+    if (failed != 0) perf_end(PERF_EXIT_ERROR, "MPI_Allgather failed in the rendezvous");
+    if (world->proc > 0 && all[0].port != 0) fd = reach(&all[0], mine.host);
     plugin->finalize();
     if (fd < 0) {
         char text[PERF_OOB_TEXT];

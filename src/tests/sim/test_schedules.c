@@ -4,6 +4,8 @@
  * wait, no buffer touched before its owner is ready or after it is done. */
 #include "sim/shape.h"
 #include "sim/world.h"
+
+#include "kernel/size.h"
 #include "unit/test.h"
 
 #include <stdio.h>
@@ -17,6 +19,7 @@ static int wants_root(int root, int nranks)
 
 static unsigned long nproved;
 static unsigned long ncovered[8][CCL_SCHED_NCOLLS][CCL_NPROTOS];
+static int one_count; /* proves each shape with one of the counts only */
 
 static void prove(const struct sim_case *sim)
 {
@@ -35,9 +38,11 @@ static void prove(const struct sim_case *sim)
 /* 8-byte elements, so a slot of 1,024 bytes holds 128. */
 static void prove_counts(struct sim_case *sim)
 {
-    static const uint64_t counts[] = {1, 7, 127, 1009};
+    static const uint64_t counts[] = {1, 7, 127, 1009, 0};
     static const uint16_t depths[] = {2, 8};
-    for (size_t c = 0; c < TEST_COUNT(counts); c++) {
+    size_t first = one_count ? nproved % TEST_COUNT(counts) : 0;
+    size_t end = one_count ? first + 1 : TEST_COUNT(counts);
+    for (size_t c = first; c < end; c++) {
         if (sim->nranks > 64 && counts[c] != 127) continue;
         sim->count = counts[c];
         sim->in_place = nproved % 2 && sim->coll != CCL_SCHED_ALL_TO_ALL; /* has no such form */
@@ -45,7 +50,8 @@ static void prove_counts(struct sim_case *sim)
         sim->nchannels = (uint16_t)(1 + nproved / 4 % 2);
         sim->proto = nproved / 8 % 2 ? CCL_PROTO_LL : CCL_PROTO_SIMPLE;
         sim->seed = nproved * 0x9e3779b97f4a7c15u + 1;
-        if (sim->nranks > 16 && counts[c] == 1009 && sim->coll != CCL_SCHED_ALL_REDUCE) continue;
+        if (sim->nranks > 16 && counts[c] == 1009 && sim->coll != CCL_SCHED_ALL_REDUCE)
+            sim->count = 128;
         prove(sim);
     }
 }
@@ -97,6 +103,32 @@ static void test_to_128(void)
 {
     static const int ranks[] = {31, 32, 33, 64, 127, 128};
     for (size_t i = 0; i < TEST_COUNT(ranks); i++) prove_ranks(ranks[i], ranks[i]);
+}
+
+/* The numbers between, with one placing and one count each. */
+static void test_between(void)
+{
+    one_count = 1;
+    for (int n = 14; n <= 63; n++) {
+        if (n == 16 || n == 17 || (n >= 31 && n <= 33)) continue;
+        for (int a = 0; ccl_algos[a] != NULL; a++)
+            prove_algo(ccl_algos[a], n, (enum shape_kind)((n + a) % NSHAPES));
+    }
+    one_count = 0;
+    NOTE("%lu schedules proved so far", nproved);
+}
+
+/* Nothing to move: sizes of 0 elements give no step a round, with and without connections. */
+static void test_nothing(void)
+{
+    for (uint16_t channels = 1; channels <= 4; channels++)
+        for (uint64_t slot_bytes = 0; slot_bytes <= 1024; slot_bytes += 1024) {
+            struct ccl_work work = {.nchannels = channels, .npieces = 3, .nrounds = 7};
+            ccl_size_work(&work, 8, slot_bytes);
+            CHECK_EQ(work.nrounds, 0);
+            CHECK_EQ(work.chan_elems, 0);
+            CHECK_EQ(work.piece_elems, 0);
+        }
 }
 
 /* Counts to a few slots, one by one: every tail. */
@@ -188,6 +220,8 @@ static const struct test_case cases[] = {
     {"1 to 8 ranks, all roots", test_to_8, 0},
     {"9 to 17 ranks", test_to_17, 0},
     {"31 to 128 ranks", test_to_128, 0},
+    {"14 to 63 ranks", test_between, 0},
+    {"no elements, no rounds", test_nothing, 0},
     {"every tail", test_tails, 0},
     {"every algorithm, protocol and collective", test_coverage, 0},
 };

@@ -172,6 +172,7 @@ static void report_start(const struct scene *scene, struct perf_options *options
     struct perf_header header = {.options = options,
                                  .coll = scene->coll,
                                  .nranks = scene->nranks,
+                                 .group_size = scene->nranks,
                                  .nprocs = 1,
                                  .ranks_per_device = 1,
                                  .ndevices = scene->nranks,

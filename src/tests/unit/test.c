@@ -314,12 +314,17 @@ static void *end_at_once(void *unused)
     return unused;
 }
 
-/* Makes what lives as long as the process: also the thread that a sanitizer starts for itself
- * together with the first one of the program. */
-static void prepare_process(void)
+/* A sanitizer starts a thread for itself together with the first one of the program. */
+static void start_first_thread(void)
 {
     pthread_t first;
     if (pthread_create(&first, NULL, end_at_once, NULL) == 0) pthread_join(first, NULL);
+}
+
+/* Makes what lives as long as the process. */
+static void prepare_process(void)
+{
+    start_first_thread();
     test_snapshot_take(&inherited);
     if (test_prepare != NULL) test_prepare();
 }
@@ -356,6 +361,7 @@ static int run_child(const char *name)
     for (size_t i = 0; i < plan.ncases; i++) {
         if (strcmp(plan.cases[i].name, name) != 0) continue;
         running.test = &plan.cases[i];
+        start_first_thread();
         plan.cases[i].run();
         return 0;
     }

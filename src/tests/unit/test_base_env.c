@@ -101,7 +101,10 @@ static void child_log_file(void)
 
 static void test_log_file(void)
 {
-    char folder[] = "/tmp/test-log-XXXXXX", host[64] = "", variable[256], path[256], text[512] = "";
+    static char folder[1024], variable[1200], path[1200];
+    char host[64] = "", text[512] = "";
+    const char *parent = getenv("TEST_TMP");
+    snprintf(folder, sizeof folder, "%s/test-log-XXXXXX", parent == NULL ? P_tmpdir : parent);
     CHECK(mkdtemp(folder) != NULL);
     gethostname(host, sizeof host - 1);
     snprintf(variable, sizeof variable, "NCCL_DEBUG_FILE=%s/log.%%h.%%p.100%%%%", folder);
@@ -131,7 +134,7 @@ static void test_log_file_name_too_long(void)
 {
     static char variable[6000];
     memset(variable, 'x', sizeof variable - 1);
-    memcpy(variable, "NCCL_DEBUG_FILE=/tmp/%h", 23);
+    memcpy(variable, "NCCL_DEBUG_FILE=/%h", 19);
     run("child:log file", ENV(variable, "NCCL_DEBUG=WARN"));
     CHECK_EQ(output.code, 0);
     CHECK_HAS(output.err, "into the file");

@@ -328,7 +328,7 @@ static void end_early(void *argument)
     struct perf_options options = {.json_file = scene->file};
     struct perf_footer footer = {.status = PERF_ERROR, .error = "no device"};
 
-    perf_report_open(&options, scene->coll);
+    perf_report_open(&options);
     perf_report_footer(&footer);
 }
 

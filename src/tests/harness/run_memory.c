@@ -1,0 +1,97 @@
+/* The memory of a sweep: what a rank may use, which rows fit, and the buffers for the largest of
+ * them. Called by main.c before the header, which says what does not fit, and by run.c.
+ */
+#include "harness/ending.h"
+#include "harness/run.h"
+#include "harness/sizes.h"
+#include "harness/watchdog.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What one rank may use: nine tenths of what is free now, shared by the ranks of a device, or of
+ * the host where the devices' memory is the host's. The least of all processes. */
+static size_t find_budget(const struct perf_world *world)
+{
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < world->nlocal; i++) {
+        struct chorus_device_info info;
+        perf_check(perf_devices()->info(world->ranks[i].device, &info), "device memory");
+        int sharing = perf_devices_host_visible() ? world->host_ranks : world->ranks_per_device;
+        size_t share = info.free_bytes / 10 * 9 / (size_t)sharing;
+        if (share < least) least = share;
+    }
+    return least;
+}
+
+/* Buffer sizes for the largest row of a type that fits; returns its requested size. */
+static uint64_t size_type(struct perf_sweep *sweep, int type)
+{
+    const struct perf_world *world = sweep->world;
+    struct perf_case row = {.type = type, .op = -1, .root = -1};
+    struct perf_sizes sizes;
+    uint64_t size_bytes, fit_bytes = 0;
+    perf_sizes_start(&sizes, world->options);
+    while (perf_sizes_next(&sizes, &size_bytes)) {
+        size_t send, recv;
+        perf_start_case(&row, size_bytes);
+        perf_row_need(world, &row, &send, &recv);
+        if (send > sweep->budget_bytes || recv > sweep->budget_bytes - send) {
+            if (size_bytes > sweep->too_large_bytes) sweep->too_large_bytes = size_bytes;
+            continue;
+        }
+        if (size_bytes > fit_bytes) fit_bytes = size_bytes;
+        if (send > sweep->send_bytes) sweep->send_bytes = send;
+        if (recv > sweep->recv_bytes) sweep->recv_bytes = recv;
+    }
+    return fit_bytes;
+}
+
+void perf_sweep_plan(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    size_t mine = find_budget(world);
+    size_t *all = calloc((size_t)world->nprocs, sizeof *all);
+    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    perf_world_allgather(world, &mine, all, sizeof mine);
+    sweep->budget_bytes = mine;
+    for (int p = 0; p < world->nprocs; p++)
+        if (all[p] < sweep->budget_bytes) sweep->budget_bytes = all[p];
+    free(all);
+    struct perf_span types = perf_choose(1, world->options->type, PERF_NTYPES);
+    sweep->fit_bytes = UINT64_MAX;
+    for (int type = types.first; type <= types.last; type++) {
+        uint64_t fit_bytes = size_type(sweep, type);
+        if (fit_bytes < sweep->fit_bytes) sweep->fit_bytes = fit_bytes;
+    }
+    if (sweep->too_large_bytes == 0 || world->proc != 0) return;
+    fprintf(stderr,
+            "%s: memory: 0.9 * free memory / ranks that share it = %zu bytes a rank; a row of "
+            "%llu bytes needs more for its two buffers: such rows are skipped\n",
+            perf_program(), sweep->budget_bytes, (unsigned long long)sweep->too_large_bytes);
+}
+
+void perf_sweep_alloc(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    perf_watch_phase(world->ranks, world->nlocal, "allocating the buffers");
+    for (int i = 0; i < world->nlocal; i++) {
+        struct perf_rank *rank = &world->ranks[i];
+        rank->buffers.send_bytes = sweep->send_bytes;
+        rank->buffers.recv_bytes = sweep->recv_bytes;
+        perf_buffers_alloc(&rank->buffers, rank->device,
+                           world->options->local_register == 1 ? rank->comm : NULL);
+        perf_watch_tick();
+    }
+    struct perf_footer *footer = perf_ending_footer();
+    footer->buffer_bytes = (sweep->send_bytes + sweep->recv_bytes) * (size_t)world->nlocal;
+    footer->lib_bytes = world->lib_bytes;
+}
+
+void perf_sweep_free(struct perf_sweep *sweep)
+{
+    struct perf_world *world = sweep->world;
+    for (int i = 0; i < world->nlocal; i++)
+        perf_buffers_free(&world->ranks[i].buffers, world->ranks[i].device, world->ranks[i].comm);
+}
