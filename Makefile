@@ -151,8 +151,8 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda run test tidy install uninstall dist clean plots \
-        check-layers format help report FORCE
+.PHONY: all lib drivers tests bench examples cuda run test tidy tune install uninstall dist clean \
+        plots check-layers format help report FORCE
 .SECONDARY:
 
 all: report lib drivers examples
@@ -162,6 +162,10 @@ tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $
        $(PRELOAD_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
+
+# New rows for src/lib/algo/cost_table.h, measured here; takes minutes on an idle machine.
+tune: drivers $B/tests/fit_costs
+	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
 
@@ -351,6 +355,7 @@ Targets
   test          sets up, builds, runs all tests; the last line counts them
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
+  tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
   plots         draws plots/ from results/      dist     a source archive in dist/

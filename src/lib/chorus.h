@@ -85,6 +85,27 @@ CHORUS_API const char *chorus_git_hash(void);
  * destruction. Cuts at `bytes`. comm NULL: ncclInvalidArgument. */
 CHORUS_API ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes);
 
+/* What a collective of a rank ran. The texts live as long as the communicator. */
+struct chorus_choice {
+    size_t size; /* sizeof this struct in the library: later fields exist if it says so */
+    const char *collective; /* "AllReduce" */
+    const char *algorithm; /* "ring", or the name in a schedule file; "pairwise": sends, receives */
+    const char *protocol;  /* "LL" or "Simple"; "-" where nothing passes a connection */
+    const char *transport; /* "memory", "p2p", "shm", "p2p+shm" */
+    int channels;          /* that ran side by side */
+};
+
+/* The choice for the latest collective that `comm` has enqueued and all ranks of its device have
+ * joined. Thread-safe, does not block. comm or choice NULL: ncclInvalidArgument; none yet:
+ * ncclInvalidUsage. */
+CHORUS_API ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice);
+
+/* Writes the schedule of that collective, for all ranks, to a file in the text form that
+ * CHORUS_SCHEDULE_FILE reads. An existing file is replaced. ncclInvalidUsage when there is none,
+ * or when the collective ran as sends and receives; ncclSystemError when the file cannot be
+ * written. */
+CHORUS_API ncclResult_t chorus_comm_save_schedule(ncclComm_t comm, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

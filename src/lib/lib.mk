@@ -62,11 +62,19 @@ LIB_SRCS += src/lib/boot/wire.c
 LIB_SRCS += src/lib/topo/topo.c
 
 # algo
+LIB_SRCS += src/lib/algo/check.c
+LIB_SRCS += src/lib/algo/check_form.c
+LIB_SRCS += src/lib/algo/choice.c
+LIB_SRCS += src/lib/algo/cost.c
 LIB_SRCS += src/lib/algo/direct.c
+LIB_SRCS += src/lib/algo/logstep.c
+LIB_SRCS += src/lib/algo/program.c
 LIB_SRCS += src/lib/algo/registry.c
 LIB_SRCS += src/lib/algo/ring.c
 LIB_SRCS += src/lib/algo/sched.c
+LIB_SRCS += src/lib/algo/sched_text.c
 LIB_SRCS += src/lib/algo/shot.c
+LIB_SRCS += src/lib/algo/tree.c
 
 # core
 LIB_SRCS += src/lib/core/clique.c
@@ -82,6 +90,7 @@ LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/plan.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
+LIB_SRCS += src/lib/core/schedule.c
 LIB_SRCS += src/lib/core/wait.c
 
 # api

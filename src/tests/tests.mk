@@ -101,14 +101,17 @@ test_options_SRCS += src/tests/unit/capture.c
 test_report_SRCS += src/tests/unit/capture.c src/tests/unit/scene.c
 
 # Simulations: NAME stands for src/tests/sim/NAME.c, built like a unit test.
+SIM_TESTS += test_programs
 SIM_TESTS += test_schedules
-test_schedules_SRCS += src/tests/sim/world.c
+test_programs_SRCS += src/tests/sim/broken.c src/tests/sim/shape.c
+test_schedules_SRCS += src/tests/sim/shape.c src/tests/sim/world.c
 test_boot_SRCS += src/tests/unit/boot_ranks.c
 test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
 # a unit test.
 CORE_TESTS += test_arith
+CORE_TESTS += test_choice
 CORE_TESTS += test_join
 CORE_TESTS += test_life
 CORE_TESTS += test_order
@@ -116,6 +119,7 @@ CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
+test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c
 test_life_SRCS += src/tests/core/kit.c
 test_order_SRCS += src/tests/core/kit.c
@@ -130,6 +134,7 @@ test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
+UNIT_BENCHES += fit_costs
 
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c

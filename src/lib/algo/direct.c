@@ -8,16 +8,20 @@
 #include "algo/sched.h"
 
 #include "base/err.h"
+#include "kernel/fold.h"
 
 static int supports(const struct ccl_sched_args *args)
 {
-    return args->view->mapped;
+    /* A fold takes a limited number of buffers; the other collectives are pairs of them. */
+    int is_pairs = args->coll >= CCL_SCHED_ALL_TO_ALL;
+    return args->view->mapped && (is_pairs || args->view->nranks <= CCL_FOLD_MAX);
 }
 
-static double cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    double ranks = args->view->nranks;
-    return 1.0 + (double)bytes * 2 * ranks / args->view->nexecs * 1e-4;
+    double nranks = args->view->nranks, nexecs = args->view->nexecs;
+    if (nexecs > 1) shape->hops = shape->messages = 2;
+    shape->traffic = (args->coll == CCL_SCHED_ALL_REDUCE ? 2 * nranks : nranks + 1) / nexecs;
 }
 
 /* One fold of a whole operation: this executor's piece of a buffer that all ranks share. */
@@ -124,6 +128,6 @@ static ncclResult_t build(const struct ccl_sched_args *args, struct ccl_sched *s
 const struct ccl_algo_ops ccl_algo_direct = {
     .name = "direct",
     .supports = supports,
-    .cost = cost,
+    .shape = shape,
     .build = build,
 };

@@ -21,10 +21,21 @@ static int supports(const struct ccl_sched_args *args)
     return args->view->nexecs > 1 && args->coll <= CCL_SCHED_REDUCE_SCATTER;
 }
 
-static double cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    double hops = 2.0 * (args->view->nexecs - 1);
-    return 2.0 * hops + (double)bytes * 4e-4;
+    double nexecs = args->view->nexecs, nranks = args->view->nranks;
+    switch (args->coll) {
+    case CCL_SCHED_ALL_REDUCE:
+        *shape = (struct ccl_shape){2 * nexecs, 4 * nexecs, 5, 1 / nexecs};
+        break;
+    case CCL_SCHED_ALL_GATHER:
+        *shape = (struct ccl_shape){nexecs, 2 * nranks, 3, 1 / nranks};
+        break;
+    case CCL_SCHED_REDUCE_SCATTER:
+        *shape = (struct ccl_shape){nexecs, 2 * nranks, 4, 1 / nranks};
+        break;
+    default: *shape = (struct ccl_shape){nexecs, 2, 3, 1};
+    }
 }
 
 /* The executor `back` places before this one. */
@@ -167,6 +178,6 @@ static ncclResult_t build(const struct ccl_sched_args *args, struct ccl_sched *s
 const struct ccl_algo_ops ccl_algo_ring = {
     .name = "ring",
     .supports = supports,
-    .cost = cost,
+    .shape = shape,
     .build = build,
 };

@@ -36,33 +36,38 @@ struct ccl_sched {
     struct ccl_link *links;
     uint32_t nsteps, steps_room, nlinks, links_room;
     uint16_t npieces; /* pieces of a round */
+    uint16_t pack;    /* places of a slot, a piece each; 0 or 1: a slot holds one piece */
+    uint16_t lag;     /* rounds that CCL_STEP_LATE steps are behind, below 256 */
     int meets;        /* has MEET steps; such a schedule has one round */
 };
 
 struct ccl_sched_args {
     const struct ccl_view *view;
     enum ccl_sched_coll coll;
-    int root; /* rank, -1 for operations without one */
+    int root;            /* rank, -1 for operations without one */
+    uint32_t slot_bytes; /* that a slot of a connection holds */
+};
+
+/* What the cost model needs to know of an algorithm; averages over executors will do. */
+struct ccl_shape {
+    double hops;     /* messages in a row on the longest path */
+    double messages; /* that one executor sends and receives in a round */
+    double traffic;  /* bytes it reads and writes, per byte of a rank's largest buffer */
+    double share;    /* of that buffer, the part that one slot has to pass; 0: no slots */
 };
 
 /* One algorithm. A NULL hook means not supported. */
 struct ccl_algo_ops {
     const char *name;
     int (*supports)(const struct ccl_sched_args *args);
-    /* Estimated microseconds for `bytes` of a rank's largest buffer; compared, never printed as a
-     * time. */
-    double (*cost)(const struct ccl_sched_args *args, uint64_t bytes);
+    void (*shape)(const struct ccl_sched_args *args, struct ccl_shape *shape);
     ncclResult_t (*build)(const struct ccl_sched_args *args, struct ccl_sched *sched);
 };
 
-/* The cheapest supported algorithm, the same on all ranks; `forced` names one (NULL or "auto":
- * free choice). NULL when nothing supports the operation. */
-const struct ccl_algo_ops *ccl_algo_choose(const struct ccl_sched_args *args, uint64_t bytes,
-                                           const char *forced);
-
-/* Array of all algorithms in order of preference, NULL at the end. */
+/* All algorithms, NULL at the end. */
 extern const struct ccl_algo_ops *const ccl_algos[];
-extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_twoshot, ccl_algo_ring;
+extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_twoshot, ccl_algo_ring,
+    ccl_algo_tree, ccl_algo_logstep;
 
 /* ---- writing a schedule ---- */
 

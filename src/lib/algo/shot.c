@@ -10,6 +10,7 @@
 #include "algo/sched.h"
 
 #include "base/err.h"
+#include "kernel/fold.h"
 
 struct build {
     const struct ccl_sched_args *args;
@@ -18,26 +19,34 @@ struct build {
     uint16_t sends, recvs; /* first link of each; link sends + e goes to executor e */
 };
 
+/* A fold takes a limited number of buffers. */
 static int oneshot_supports(const struct ccl_sched_args *args)
 {
-    return args->view->nexecs > 1 && args->coll <= CCL_SCHED_REDUCE_SCATTER;
+    const struct ccl_view *view = args->view;
+    if (view->nexecs < 2 || args->coll > CCL_SCHED_REDUCE_SCATTER) return 0;
+    return view->nexecs <= CCL_FOLD_MAX - CCL_MAX_LOCAL;
 }
 
 static int twoshot_supports(const struct ccl_sched_args *args)
 {
-    return args->view->nexecs > 1 && args->coll == CCL_SCHED_ALL_REDUCE;
+    return args->coll == CCL_SCHED_ALL_REDUCE && oneshot_supports(args);
 }
 
-static double oneshot_cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void oneshot_shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    double peers = args->view->nexecs;
-    return 2.0 + 0.1 * peers + (double)bytes * peers * 2.2e-4;
+    double nexecs = args->view->nexecs, nranks = args->view->nranks;
+    switch (args->coll) {
+    case CCL_SCHED_ALL_REDUCE: *shape = (struct ccl_shape){2, 2 * nexecs, 2 * nexecs + 2, 1}; break;
+    case CCL_SCHED_ALL_GATHER: *shape = (struct ccl_shape){2, 2 * nranks, 3, 1 / nranks}; break;
+    case CCL_SCHED_REDUCE_SCATTER: *shape = (struct ccl_shape){2, 2 * nranks, 3, 1 / nranks}; break;
+    default: *shape = (struct ccl_shape){2, 2, 4, 1};
+    }
 }
 
-static double twoshot_cost(const struct ccl_sched_args *args, uint64_t bytes)
+static void twoshot_shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
 {
-    double peers = args->view->nexecs;
-    return 4.0 + 0.2 * peers + (double)bytes * 4.4e-4;
+    double nexecs = args->view->nexecs;
+    *shape = (struct ccl_shape){4, 4 * nexecs, 6, 1 / nexecs};
 }
 
 static struct ccl_range local_slots(const struct build *b, enum ccl_space space, uint16_t block)
@@ -193,13 +202,13 @@ static ncclResult_t twoshot_build(const struct ccl_sched_args *args, struct ccl_
 const struct ccl_algo_ops ccl_algo_oneshot = {
     .name = "oneshot",
     .supports = oneshot_supports,
-    .cost = oneshot_cost,
+    .shape = oneshot_shape,
     .build = oneshot_build,
 };
 
 const struct ccl_algo_ops ccl_algo_twoshot = {
     .name = "twoshot",
     .supports = twoshot_supports,
-    .cost = twoshot_cost,
+    .shape = twoshot_shape,
     .build = twoshot_build,
 };

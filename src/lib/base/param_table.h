@@ -2,8 +2,6 @@
  * the only place where a variable's name, default, range and help are written.
  * CCL_PARAM_INT(id, env, default, lowest, highest, help)   CCL_PARAM_TEXT(id, env, default, help)
  */
-CCL_PARAM_TEXT(CHORUS_ALGO, "CHORUS_ALGO", "auto",
-               "algorithm of collectives: auto, direct (mapped buffers), oneshot, twoshot, ring")
 CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 1, 1, 4,
               "channels of collectives that pass through connections")
 CCL_PARAM_TEXT(CPU, "CHORUS_CPU", "auto",
@@ -15,9 +13,14 @@ CCL_PARAM_INT(HOST_THREADS, "CHORUS_HOST_THREADS", 0, 0, 256,
               "worker threads of the host devices of a process; 0: one a core")
 CCL_PARAM_INT(INIT_TIMEOUT_MS, "CHORUS_INIT_TIMEOUT_MS", 120000, 100, 86400000,
               "milliseconds until an initialisation that misses ranks fails, naming them")
+CCL_PARAM_TEXT(SCHEDULE_FILE, "CHORUS_SCHEDULE_FILE", 0,
+               "file of schedules that are proved and used where they fit (docs/schedules.md)")
 CCL_PARAM_INT(SLOT_BYTES, "CHORUS_SLOT_BYTES", 131072, 1024, 16777216,
               "bytes of one FIFO slot of a connection")
 CCL_PARAM_INT(SLOT_DEPTH, "CHORUS_SLOT_DEPTH", 4, 2, 64, "slots of one FIFO of a connection")
+CCL_PARAM_TEXT(ALGO, "NCCL_ALGO", 0,
+               "algorithms that may be used: Ring, Tree, PAT, direct, oneshot, twoshot, logstep; ^ "
+               "inverts, function:list;... is per function")
 CCL_PARAM_TEXT(COMM_ID, "NCCL_COMM_ID", 0, "host:port of the root; replaces the id's address")
 CCL_PARAM_TEXT(DEBUG, "NCCL_DEBUG", 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")
 CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0, "log file; %h is the host, %p the process")
@@ -26,6 +29,8 @@ CCL_PARAM_TEXT(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,ENV",
 CCL_PARAM_TEXT(HOSTID, "NCCL_HOSTID", 0, "text that replaces the identity of this host")
 CCL_PARAM_INT(MULTI_RANK_GPU, "NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1,
               "1 lets several ranks of a communicator share a GPU (host devices always may)")
+CCL_PARAM_TEXT(PROTO, "NCCL_PROTO", 0,
+               "protocols that may be used: LL, Simple; same grammar as NCCL_ALGO")
 CCL_PARAM_TEXT(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", 0, "AF_INET or AF_INET6")
 CCL_PARAM_TEXT(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", 0,
                "interface name prefixes; a leading ^ excludes, = matches exactly")

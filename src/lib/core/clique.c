@@ -8,6 +8,7 @@
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
+#include "core/schedule.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,6 +112,12 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
     return make_meets(clique);
 }
 
+/* Where the second ring of a FIFO starts. */
+static size_t ll_ring_at(const struct ccl_clique *clique)
+{
+    return CCL_FIFO_RING_AT + (size_t)clique->depth * clique->slot_bytes;
+}
+
 static struct ccl_places places_of(const struct ccl_clique *clique)
 {
     const struct ccl_topo *topo = clique->topo;
@@ -122,7 +129,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .nchannels = clique->nchannels,
         .proc_of_exec = topo->proc_of_exec,
         .exec_of = topo->exec_of,
-        .fifo_bytes = CCL_FIFO_RING_AT + (size_t)clique->depth * clique->slot_bytes,
+        .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
     };
 }
 
@@ -145,6 +152,7 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->left);
     ccl_free(clique->queues);
     ccl_free(clique->execs);
+    ccl_program_free(clique->programs);
     ccl_topo_free(clique->topo);
     pthread_mutex_destroy(&clique->lock);
     ccl_free(clique);
@@ -175,11 +183,15 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->max_channels = fewest_channels(peers, nranks);
     clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
     if (clique->nchannels > clique->max_channels) clique->nchannels = clique->max_channels;
+    const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
+    TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
+    TRY_GOTO(rc, ccl_schedule_load(clique), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
+    clique->possible = ccl_plan_possible(&clique->execs[0]);
     struct ccl_places places = places_of(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
         if (nprocs > 1 || ccl_transports[t] == &ccl_transport_p2p)
@@ -317,8 +329,8 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
     return ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
-ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id, int is_send,
-                             struct ccl_conn **out)
+ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
+                             enum ccl_proto proto, int is_send, struct ccl_conn **out)
 {
     const struct ccl_topo *topo = clique->topo;
     uint16_t peer = is_send ? id->receiver : id->sender;
@@ -328,11 +340,19 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     void *memory;
     TRY(ccl_transports[t]->fifo(clique->transports[t], id, &memory));
     struct ccl_conn *conn;
-    TRY(CCL_NEW(&conn, 1));
+    size_t scratch_bytes = proto == CCL_PROTO_LL ? CCL_LL_SLOT_BYTES : 0;
+    TRY(ccl_alloc((void **)&conn, 1, sizeof *conn + scratch_bytes));
     conn->fifo = memory;
-    conn->ring = (char *)memory + CCL_FIFO_RING_AT;
-    conn->slot_bytes = clique->slot_bytes;
-    conn->depth = clique->depth;
+    if (proto == CCL_PROTO_LL) {
+        conn->ring = (char *)memory + ll_ring_at(clique);
+        conn->scratch = (char *)(conn + 1);
+        conn->slot_bytes = CCL_LL_SLOT_BYTES;
+        conn->depth = CCL_LL_DEPTH;
+    } else {
+        conn->ring = (char *)memory + CCL_FIFO_RING_AT;
+        conn->slot_bytes = clique->slot_bytes;
+        conn->depth = clique->depth;
+    }
     conn->peer = peer;
     conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];

@@ -7,7 +7,8 @@
 #ifndef CCL_CORE_CLIQUE_H
 #define CCL_CORE_CLIQUE_H
 
-#include "algo/sched.h"
+#include "algo/choice.h"
+#include "algo/program.h"
 #include "base/doorbell.h"
 #include "boot/mesh.h"
 #include "core/core.h"
@@ -34,9 +35,9 @@ struct ccl_exec {
     struct ccl_clique *clique;
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
-    struct ccl_plan *plans;           /* schedules made so far */
-    struct ccl_conn **conns;          /* [nexecs][2][nchannels], each made at first use */
-    struct ccl_set *open;             /* first of them that is not launched */
+    struct ccl_plan *plans;  /* schedules made so far */
+    struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
+    struct ccl_set *open;    /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
     struct ccl_meet meets[CCL_NCHANNELS];
@@ -84,10 +85,13 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
-    uint64_t *meet_flags;                    /* per channel [nexecs * CCL_MEET_STRIDE] */
-    struct ccl_slot *meet_table;             /* per channel [nranks] */
-    uint64_t *meet_signs;                    /* per channel [nexecs] */
-    struct ccl_mesh *mesh;                   /* NULL in a single process */
+    uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
+    struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
+    struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
+    uint64_t *meet_flags;         /* per channel [nexecs * CCL_MEET_STRIDE] */
+    struct ccl_slot *meet_table;  /* per channel [nranks] */
+    uint64_t *meet_signs;         /* per channel [nexecs] */
+    struct ccl_mesh *mesh;        /* NULL in a single process */
 
     uint32_t abort_word;   /* kernels poll it; set with the first error */
     uint32_t kernel_error; /* kernels set it when members disagree */
@@ -114,9 +118,10 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 /* The stored failure, or ncclSuccess. */
 ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 
-/* The connection end of an executor (or rank) of this process; made at first use. Lock held. */
-ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id, int is_send,
-                             struct ccl_conn **out);
+/* A new connection end of an executor (or rank) of this process, for one protocol; freed by the
+ * caller. Lock held. */
+ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
+                             enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
 int ccl_clique_is_local(const struct ccl_clique *clique, int rank);

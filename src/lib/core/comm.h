@@ -38,6 +38,14 @@ struct ccl_reg {
     int refs;
 };
 
+/* What the latest collective ran; algorithm NULL before the first. */
+struct ccl_latest {
+    enum ccl_coll coll;
+    const struct ccl_plan *plan; /* NULL: sends and receives */
+    const char *algorithm, *protocol, *transport;
+    uint16_t nchannels;
+};
+
 /* Both magics are atomic: whoever has a handle may look at it while it ends elsewhere. */
 struct ncclComm {
     _Atomic uint64_t magic_start;
@@ -50,6 +58,7 @@ struct ncclComm {
     ncclConfig_t config;
     char name[64], net_name[32];
 
+    struct ccl_latest latest; /* guarded by the clique's lock */
     uint64_t nsets;           /* collectives issued so far */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "core/group.h"
+#include "core/schedule.h"
 #include "kernel/fold.h"
 
 const char *ccl_coll_name(enum ccl_coll coll)
@@ -73,6 +74,10 @@ static ncclResult_t add_messages(const struct ccl_op *op)
 
 static ncclResult_t expand(const struct ccl_op *op)
 {
+    struct ccl_clique *clique = op->comm->clique;
+    pthread_mutex_lock(&clique->lock);
+    ccl_schedule_note(op->comm, op->coll, NULL, 1);
+    pthread_mutex_unlock(&clique->lock);
     ccl_group_start();
     ncclResult_t rc = ccl_group_fail(add_messages(op));
     ncclResult_t ended = ccl_group_end();
@@ -104,6 +109,8 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
              (int)op->redop, op->root, (void *)op->stream);
     if (op->coll >= CCL_ALL_TO_ALL && !is_message && !ccl_clique_is_whole(op->comm->clique))
         return expand(op);
+    if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
+        return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op};
     if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
         ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);

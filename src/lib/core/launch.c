@@ -2,17 +2,14 @@
  * factors, gates; and what happens when a kernel retires. */
 #include "core/launch.h"
 
+#include "algo/cost.h"
 #include "base/err.h"
 #include "core/plan.h"
+#include "core/schedule.h"
 #include "kernel/kernel.h"
 #include "kernel/size.h"
 
 #include <string.h>
-
-enum {
-    LANE_BYTES = 256 << 10,       /* least bytes that are worth a channel of their own */
-    CONN_CHANNEL_BYTES = 64 << 10 /* the same where the channel has connections */
-};
 
 static int is_blocked_coll(enum ccl_coll coll)
 {
@@ -24,23 +21,19 @@ static int is_blocked_coll(enum ccl_coll coll)
 static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_plan *plan,
                                uint64_t block_bytes, int device)
 {
-    uint64_t most = 1, least_bytes = LANE_BYTES;
-    if (plan->sched.nlinks > 0) {
-        most = exec->clique->nchannels;
-        least_bytes = CONN_CHANNEL_BYTES;
-    } else {
+    int has_links = plan->sched.nlinks > 0;
+    uint64_t most = exec->clique->nchannels;
+    if (!has_links) {
         most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
         if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
     }
     if (most > exec->clique->max_channels) most = exec->clique->max_channels;
-    uint64_t wanted = block_bytes / plan->sched.npieces / least_bytes;
-    if (wanted > most) wanted = most;
-    return wanted < 1 ? 1 : (uint16_t)wanted;
+    return ccl_cost_channels(block_bytes / plan->sched.npieces, most, has_links);
 }
 
 /* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
  * of the operation. */
-static uint64_t sign_op(const struct ccl_set *set)
+static uint64_t sign_op(const struct ccl_set *set, const struct ccl_plan *plan)
 {
     const struct ccl_record *record = &set->members[set->last].record;
     uint64_t fields[] = {set->seq,
@@ -48,7 +41,8 @@ static uint64_t sign_op(const struct ccl_set *set)
                          record->op.count_elems,
                          record->op.type,
                          (uint64_t)(uint32_t)record->op.root,
-                         (uint64_t)ccl_redop_class(record->op.redop)};
+                         (uint64_t)ccl_redop_class(record->op.redop),
+                         ccl_plan_sign(plan)};
     uint64_t sign = 0xcbf29ce484222325u;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
@@ -91,7 +85,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->owner = set;
     if (exec->view.nexecs > 1) work->turn = ccl_turn_take(&exec->turn, &work->ticket);
     work->count_elems = record->op.count_elems;
-    work->signature = sign_op(set);
+    work->signature = sign_op(set, plan);
     work->divisor = exec->view.nranks;
     work->nsteps = (uint16_t)plan->sched.nsteps;
     work->npieces = plan->sched.npieces;
@@ -105,9 +99,12 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->type = (uint8_t)record->op.type;
     work->redop = record->factors.kind;
     work->flags = record->factors.flags;
+    if (plan->proto == CCL_PROTO_LL) work->flags |= CCL_WORK_LL;
+    work->lag = (uint8_t)plan->sched.lag;
     work->nchannels =
         count_channels(exec, plan, work->count_elems * elem_bytes, record->op.comm->device);
-    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? clique->slot_bytes : 0);
+    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, plan->sched.pack);
+    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? place_bytes : 0);
     fill_slots(work, set);
 }
 
@@ -192,6 +189,8 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
     struct ccl_work work;
     memset(&work, 0, offsetof(struct ccl_work, local));
     fill_work(&work, set, plan);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        ccl_schedule_note(set->members[i].record.op.comm, op->coll, plan, work.nchannels);
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],

@@ -169,7 +169,7 @@ static ncclResult_t get_conn(struct ncclComm *comm, int peer, int is_send, struc
             .sender = (uint16_t)(is_send ? comm->rank : peer),
             .receiver = (uint16_t)(is_send ? peer : comm->rank),
         };
-        TRY(ccl_clique_conn(comm->clique, &id, is_send, slot));
+        TRY(ccl_clique_conn(comm->clique, &id, CCL_PROTO_SIMPLE, is_send, slot));
     }
     *out = *slot;
     return ncclSuccess;

@@ -1,29 +1,32 @@
 /* plan.c: choosing an algorithm, building its schedule once, binding it to connections. */
 #include "core/plan.h"
 
+#include "algo/cost.h"
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "core/schedule.h"
 
 static_assert((int)CCL_ALL_REDUCE == (int)CCL_SCHED_ALL_REDUCE &&
                   (int)CCL_SCATTER == (int)CCL_SCHED_SCATTER,
               "core and algo number the collectives alike");
 
-static ncclResult_t get_conn(struct ccl_exec *exec, const struct ccl_link *link, uint16_t channel,
-                             struct ccl_conn **out)
+static ncclResult_t get_conn(struct ccl_exec *exec, const struct ccl_link *link,
+                             enum ccl_proto proto, uint16_t channel, struct ccl_conn **out)
 {
     struct ccl_clique *clique = exec->clique;
     size_t nexecs = clique->topo->nexecs, nchannels = clique->nchannels;
-    if (exec->conns == NULL) TRY(CCL_NEW(&exec->conns, nexecs * 2 * nchannels));
-    size_t at = ((size_t)link->peer * 2 + link->is_send) * nchannels + channel;
+    if (exec->conns == NULL) TRY(CCL_NEW(&exec->conns, nexecs * 2 * nchannels * CCL_NPROTOS));
+    size_t at =
+        (((size_t)link->peer * 2 + link->is_send) * nchannels + channel) * CCL_NPROTOS + proto;
     if (exec->conns[at] == NULL) {
         struct ccl_fifo_id id = {
             .sender = link->is_send ? exec->index : link->peer,
             .receiver = link->is_send ? link->peer : exec->index,
             .channel = channel,
         };
-        TRY(ccl_clique_conn(clique, &id, link->is_send, &exec->conns[at]));
+        TRY(ccl_clique_conn(clique, &id, proto, link->is_send, &exec->conns[at]));
     }
     *out = exec->conns[at];
     return ncclSuccess;
@@ -37,7 +40,8 @@ static ncclResult_t bind_conns(struct ccl_exec *exec, struct ccl_plan *plan)
     TRY(CCL_NEW(&plan->conns, (size_t)nchannels * nlinks));
     for (uint16_t c = 0; c < nchannels; c++)
         for (uint32_t l = 0; l < nlinks; l++)
-            TRY(get_conn(exec, &plan->sched.links[l], c, &plan->conns[c * nlinks + l]));
+            TRY(get_conn(exec, &plan->sched.links[l], plan->proto, c,
+                         &plan->conns[c * nlinks + l]));
     return ncclSuccess;
 }
 
@@ -48,16 +52,34 @@ static void free_plan(struct ccl_plan *plan)
     ccl_free(plan);
 }
 
-static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_sched_args *args,
-                              const struct ccl_algo_ops *algo, struct ccl_plan **out)
+/* Links that no step may use, to both neighbours: ranks that run different plans may have no
+ * connection in common, but somewhere two neighbours disagree, and see it by their stamps. */
+static ncclResult_t add_watch_links(const struct ccl_exec *exec, struct ccl_sched *sched)
+{
+    uint16_t nexecs = exec->view.nexecs, self = exec->index;
+    if (sched->nlinks == 0 || nexecs == 1) return ncclSuccess;
+    for (int is_send = 0; is_send < 2; is_send++)
+        if (ccl_sched_link(sched, (uint16_t)((self + 1) % nexecs), is_send) < 0 ||
+            ccl_sched_link(sched, (uint16_t)((self + nexecs - 1) % nexecs), is_send) < 0)
+            return ncclSystemError;
+    return ncclSuccess;
+}
+
+/* `wanted` says what to make: all but the schedule and what belongs to it. */
+static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *wanted,
+                              struct ccl_plan **out)
 {
     ncclResult_t rc;
     struct ccl_plan *plan;
+    struct ccl_sched_args args = {&exec->view, (enum ccl_sched_coll)wanted->coll, wanted->root,
+                                  wanted->slot_bytes};
     TRY(CCL_NEW(&plan, 1));
-    plan->coll = (enum ccl_coll)args->coll;
-    plan->root = args->root;
-    plan->algo = algo;
-    TRY_GOTO(rc, algo->build(args, &plan->sched), fail);
+    *plan = *wanted;
+    if (plan->program != NULL)
+        TRY_GOTO(rc, ccl_sched_copy(&plan->program->scheds[exec->index], &plan->sched), fail);
+    else
+        TRY_GOTO(rc, plan->algo->build(&args, &plan->sched), fail);
+    TRY_GOTO(rc, add_watch_links(exec, &plan->sched), fail);
     TRY_GOTO(rc, bind_conns(exec, plan), fail);
     plan->next = exec->plans;
     exec->plans = plan;
@@ -68,23 +90,85 @@ fail:
     return rc;
 }
 
+static struct ccl_pick_args ask(const struct ccl_exec *exec, enum ccl_coll coll, int root)
+{
+    const struct ccl_clique *clique = exec->clique;
+    return (struct ccl_pick_args){
+        .sched = {&exec->view, (enum ccl_sched_coll)coll, root, clique->slot_bytes},
+        .across = !ccl_clique_is_whole(clique),
+        .choice = &clique->choice,
+    };
+}
+
+/* What supports a collective depends neither on its size nor on its root. */
+uint32_t ccl_plan_possible(const struct ccl_exec *exec)
+{
+    uint32_t possible = 0;
+    for (int coll = 0; coll < CCL_NCOLLS; coll++) {
+        struct ccl_pick_args asked = ask(exec, (enum ccl_coll)coll, 0);
+        if (ccl_cost_pick(&asked).algo != NULL) possible |= 1u << coll;
+    }
+    for (const struct ccl_program *p = exec->clique->programs; p != NULL; p = p->next)
+        possible |= 1u << p->coll;
+    return possible;
+}
+
+ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_op *op)
+{
+    const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
+    return ccl_err(ncclInvalidUsage,
+                   "nccl%s: nothing is left that can do it on %u executors: NCCL_ALGO=%s "
+                   "NCCL_PROTO=%s",
+                   ccl_coll_name(op->coll), exec->view.nexecs, algo != NULL ? algo : "(unset)",
+                   proto != NULL ? proto : "(unset)");
+}
+
+/* What is to run, without its schedule: from the file, else what the cost model picks. */
+static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
+                           struct ccl_plan *wanted)
+{
+    const struct ccl_clique *clique = exec->clique;
+    struct ccl_pick_args asked = ask(exec, op->coll, op->root);
+    asked.bytes = bytes;
+    *wanted = (struct ccl_plan){.coll = op->coll, .root = op->root};
+    wanted->program = ccl_schedule_find(clique, &asked.sched);
+    if (wanted->program != NULL) {
+        wanted->name = wanted->program->algo;
+        wanted->proto = wanted->program->proto;
+    } else {
+        struct ccl_pick pick = ccl_cost_pick(&asked);
+        if (pick.algo == NULL) return ccl_plan_fail_empty(exec, op);
+        wanted->algo = pick.algo;
+        wanted->name = pick.algo->name;
+        wanted->proto = pick.proto;
+    }
+    wanted->slot_bytes = ccl_proto_slot_bytes(wanted->proto, clique->slot_bytes);
+    CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s %s%s", ccl_coll_name(op->coll),
+             (unsigned long long)bytes, wanted->name, ccl_proto_name(wanted->proto),
+             wanted->program != NULL ? " (from a file)" : "");
+    return ncclSuccess;
+}
+
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out)
 {
-    struct ccl_sched_args args = {&exec->view, (enum ccl_sched_coll)op->coll, op->root};
-    const char *forced = ccl_param_text(CCL_PARAM_CHORUS_ALGO);
-    const struct ccl_algo_ops *algo = ccl_algo_choose(&args, bytes, forced);
-    if (algo == NULL)
-        return ccl_err(ncclInvalidUsage, "nccl%s: CHORUS_ALGO=%s cannot do it for %u executors",
-                       ccl_coll_name(op->coll), forced, exec->view.nexecs);
-    CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s", ccl_coll_name(op->coll),
-             (unsigned long long)bytes, algo->name);
+    struct ccl_plan wanted;
+    TRY(choose(exec, op, bytes, &wanted));
     struct ccl_plan *plan = exec->plans;
-    while (plan != NULL && (plan->coll != op->coll || plan->root != op->root || plan->algo != algo))
+    while (plan != NULL &&
+           (plan->coll != wanted.coll || plan->root != wanted.root || plan->algo != wanted.algo ||
+            plan->program != wanted.program || plan->proto != wanted.proto))
         plan = plan->next;
-    if (plan == NULL) return make_plan(exec, &args, algo, out);
+    if (plan == NULL) return make_plan(exec, &wanted, out);
     *out = plan;
     return ncclSuccess;
+}
+
+uint64_t ccl_plan_sign(const struct ccl_plan *plan)
+{
+    uint64_t sign = (uint64_t)plan->proto + 1;
+    for (const char *at = plan->name; *at != '\0'; at++) sign = sign * 131 + (uint8_t)*at;
+    return sign * 2 + (plan->program != NULL);
 }
 
 void ccl_plan_free(struct ccl_exec *exec)
@@ -94,7 +178,7 @@ void ccl_plan_free(struct ccl_exec *exec)
         exec->plans = plan->next;
         free_plan(plan);
     }
-    size_t nconns = (size_t)exec->view.nexecs * 2 * exec->clique->nchannels;
+    size_t nconns = (size_t)exec->view.nexecs * 2 * exec->clique->nchannels * CCL_NPROTOS;
     for (size_t i = 0; exec->conns != NULL && i < nconns; i++) ccl_free(exec->conns[i]);
     ccl_free(exec->conns);
     exec->conns = NULL;

@@ -9,13 +9,25 @@ struct ccl_plan {
     struct ccl_plan *next;
     enum ccl_coll coll;
     int root;
-    const struct ccl_algo_ops *algo;
+    const struct ccl_algo_ops *algo;   /* NULL: from a file */
+    const struct ccl_program *program; /* of that file */
+    const char *name;
+    enum ccl_proto proto;
+    uint32_t slot_bytes;
     struct ccl_sched sched;
     struct ccl_conn **conns; /* [nchannels][nlinks] */
 };
 
+/* Equal where executors run the same plan, with high probability. */
+uint64_t ccl_plan_sign(const struct ccl_plan *plan);
+
+/* Bit c: something allowed can do enum ccl_coll c on this communicator's executors. */
+uint32_t ccl_plan_possible(const struct ccl_exec *exec);
+/* ncclInvalidUsage: nothing that NCCL_ALGO and NCCL_PROTO leave can do the operation. */
+ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_op *op);
+
 /* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
- * ncclInvalidUsage when CHORUS_ALGO names an algorithm that cannot do it. */
+ * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out);
 void ccl_plan_free(struct ccl_exec *exec);

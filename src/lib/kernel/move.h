@@ -25,11 +25,30 @@ CCL_DEVICE const struct ccl_slot *find_slot(const struct move_at *at, uint32_t s
     return &work->meets[at->channel].table[slot];
 }
 
+CCL_DEVICE struct ccl_conn *range_conn(const struct move_at *at, const struct ccl_range *range,
+                                       uint32_t j)
+{
+    uint32_t link = (uint32_t)(range->first + (int)j * range->hop);
+    return at->work->conns[at->channel * at->work->nlinks + link];
+}
+
+/* Where element j of a range of links starts in its slot. */
+CCL_DEVICE uint64_t place_offset(const struct move_at *at, const struct ccl_range *range,
+                                 uint32_t j)
+{
+    uint64_t place = (uint64_t)(range->block + (int)j * range->block_hop);
+    return place * at->work->piece_elems * ccl_fold_type_bytes(at->work->type);
+}
+
 CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *range, uint32_t j)
 {
     const struct ccl_work *work = at->work;
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
-    if (range->space == CCL_CONN) return fifo_slot(work->conns[at->channel * work->nlinks + index]);
+    if (range->space == CCL_CONN) {
+        const struct ccl_conn *conn = range_conn(at, range, j);
+        char *base = work->flags & CCL_WORK_LL ? conn->scratch : fifo_slot(conn);
+        return base + place_offset(at, range, j);
+    }
     const struct ccl_slot *slot = find_slot(at, index);
     uint64_t block = (uint64_t)(range->block + (int)j * range->block_hop);
     uint64_t elem = block * work->count_elems + at->start;

@@ -7,6 +7,7 @@
 #define CCL_KERNEL_RUN_SCHED_H
 
 #include "kernel/fifo.h"
+#include "kernel/ll.h"
 #include "kernel/move.h"
 #include "kernel/work.h"
 
@@ -70,10 +71,15 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     return SCHED_GO;
 }
 
-/* Elements of the step's piece in this channel and round, and where it starts in its block. */
+/* Elements of the step's piece in this channel and round, and where it starts in its block. A
+ * late step has none in the first rounds, the others have none in the last. */
 CCL_DEVICE uint64_t piece_bounds(const struct ccl_work *work, const struct ccl_step *step,
                                  uint32_t channel, uint32_t round, uint64_t *start)
 {
+    if (step->flags & CCL_STEP_LATE) {
+        if (round < work->lag) return 0;
+        round -= work->lag;
+    }
     uint64_t inside = ((uint64_t)round * work->npieces + step->piece) * work->piece_elems;
     uint64_t first = (uint64_t)channel * work->chan_elems;
     if (first >= work->count_elems || inside >= work->chan_elems) return 0;
@@ -84,50 +90,71 @@ CCL_DEVICE uint64_t piece_bounds(const struct ccl_work *work, const struct ccl_s
     return left < work->piece_elems ? left : work->piece_elems;
 }
 
-CCL_DEVICE struct ccl_conn *range_conn(const struct ccl_work *work, const struct ccl_range *range,
-                                       uint32_t channel, uint32_t j)
+/* The message that a step reads from a link is there. LL unpacks it on the way. */
+CCL_DEVICE int has_message(const struct move_at *at, const struct ccl_range *range, uint32_t j)
 {
-    uint32_t link = (uint32_t)(range->first + (int)j * range->hop);
-    return work->conns[channel * work->nlinks + link];
+    const struct ccl_work *work = at->work;
+    struct ccl_conn *conn = range_conn(at, range, j);
+    if (!(work->flags & CCL_WORK_LL)) return fifo_has_data(conn);
+    uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
+    enum ll_found found = ll_get(conn, work->signature, place_offset(at, range, j), bytes);
+    if (found == LL_FOREIGN) disagree(work, conn->peer);
+    return found == LL_DATA;
 }
 
 /* All slots that the step reads are filled and all that it writes are free. */
-CCL_DEVICE enum sched_wait wait_slots(const struct ccl_work *work, const struct ccl_step *step,
-                                      uint32_t channel)
+CCL_DEVICE enum sched_wait wait_slots(const struct move_at *at)
 {
-    if (step->in[0].space == CCL_CONN)
-        for (uint32_t j = 0; j < step->in[0].count; j++) {
-            struct ccl_conn *conn = range_conn(work, &step->in[0], channel, j);
-            if (fifo_has_data(conn)) continue;
-            set_note(work->note, CCL_WAIT_DATA, conn->peer);
-            return SCHED_WAIT;
-        }
-    if (step->out[0].space == CCL_CONN)
-        for (uint32_t j = 0; j < step->out[0].count; j++) {
-            struct ccl_conn *conn = range_conn(work, &step->out[0], channel, j);
-            if (fifo_has_credit(conn)) continue;
-            set_note(work->note, CCL_WAIT_CREDIT, conn->peer);
-            return SCHED_WAIT;
-        }
+    const struct ccl_range *in = &at->step->in[0], *out = &at->step->out[0];
+    for (uint32_t j = 0; out->space == CCL_CONN && j < out->count; j++) {
+        struct ccl_conn *conn = range_conn(at, out, j);
+        if (at->work->flags & CCL_WORK_LL ? ll_has_credit(conn) : fifo_has_credit(conn)) continue;
+        set_note(at->work->note, CCL_WAIT_CREDIT, conn->peer);
+        return SCHED_WAIT;
+    }
+    for (uint32_t j = 0; in->space == CCL_CONN && j < in->count; j++) {
+        if (has_message(at, in, j)) continue;
+        set_note(at->work->note, CCL_WAIT_DATA, range_conn(at, in, j)->peer);
+        return SCHED_WAIT;
+    }
     return SCHED_GO;
 }
 
-/* A slot says whose operation it belongs to: ranks that disagree are seen where they meet. */
-CCL_DEVICE void pass_slots(const struct ccl_work *work, const struct ccl_step *step,
-                           uint32_t channel)
+/* Gives back the slots that the step has read. One says whose operation it belongs to: ranks that
+ * disagree are seen where they meet. */
+CCL_DEVICE void release_slots(const struct move_at *at)
 {
-    if (step->in[0].space == CCL_CONN)
-        for (uint32_t j = 0; j < step->in[0].count; j++) {
-            struct ccl_conn *conn = range_conn(work, &step->in[0], channel, j);
-            if (*fifo_meta(conn) != work->signature) disagree(work, conn->peer);
-            fifo_release(conn);
+    const struct ccl_range *in = &at->step->in[0];
+    if (in->space != CCL_CONN || at->step->flags & CCL_STEP_KEEP) return;
+    for (uint32_t j = 0; j < in->count; j++) {
+        struct ccl_conn *conn = range_conn(at, in, j);
+        if (at->work->flags & CCL_WORK_LL) {
+            ll_release(conn);
+            continue;
         }
-    if (step->out[0].space == CCL_CONN)
-        for (uint32_t j = 0; j < step->out[0].count; j++) {
-            struct ccl_conn *conn = range_conn(work, &step->out[0], channel, j);
+        if (*fifo_meta(conn) != at->work->signature) disagree(at->work, conn->peer);
+        fifo_release(conn);
+    }
+}
+
+/* Sends what the step has written; LL packs it first. */
+CCL_DEVICE void post_slots(const struct move_at *at)
+{
+    const struct ccl_work *work = at->work;
+    const struct ccl_range *out = &at->step->out[0];
+    int is_filling = at->step->flags & CCL_STEP_FILL;
+    if (out->space != CCL_CONN) return;
+    uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
+    for (uint32_t j = 0; j < out->count; j++) {
+        struct ccl_conn *conn = range_conn(at, out, j);
+        if (work->flags & CCL_WORK_LL) {
+            ll_put(conn, work->signature, place_offset(at, out, j), bytes);
+            if (!is_filling) ll_post(conn);
+        } else if (!is_filling) {
             *fifo_meta(conn) = work->signature;
             fifo_post(conn);
         }
+    }
 }
 
 CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channel,
@@ -135,16 +162,16 @@ CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channe
 {
     const struct ccl_step *step = &work->steps[at->step];
     if (step->kind == CCL_MEET) return meet_all(work, step, channel, at);
-    uint64_t start = 0;
-    uint64_t elems = piece_bounds(work, step, channel, at->round, &start);
-    if (elems == 0) return SCHED_GO;
-    if (wait_slots(work, step, channel) == SCHED_WAIT) return SCHED_WAIT;
-    struct move_at where = {work, step, channel, start, elems};
+    struct move_at where = {.work = work, .step = step, .channel = channel};
+    where.elems = piece_bounds(work, step, channel, at->round, &where.start);
+    if (where.elems == 0) return SCHED_GO;
+    if (wait_slots(&where) == SCHED_WAIT) return SCHED_WAIT;
     if (step->kind == CCL_FOLD)
         move_fold(&where);
     else
         move_map(&where);
-    pass_slots(work, step, channel);
+    post_slots(&where);
+    release_slots(&where);
     return SCHED_GO;
 }
 
@@ -154,8 +181,7 @@ CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struc
 {
     for (uint32_t l = 0; l < work->nlinks; l++) {
         const struct ccl_conn *conn = work->conns[channel * work->nlinks + l];
-        if (!conn->is_send && fifo_differs(conn, work->signature))
-            set_error(work->error, CCL_ERROR_MISMATCH);
+        if (!conn->is_send && fifo_differs(conn, work->signature)) disagree(work, conn->peer);
         if (!conn->is_send || at->stamped) continue;
         fifo_stamp(conn, work->signature);
         ccl_bell_ring(conn->bell);
@@ -171,7 +197,7 @@ CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct
     if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
     if (work->nlinks > 0) stamp_conns(work, channel, at);
-    for (; at->round < work->nrounds; at->round++, at->step = 0)
+    for (; at->round < work->nrounds + work->lag; at->round++, at->step = 0)
         for (; at->step < work->nsteps; at->step++) {
             enum sched_wait wait = run_step(work, channel, at);
             if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;

@@ -29,10 +29,13 @@ enum ccl_kind { CCL_FOLD, CCL_MAP, CCL_MEET };
 enum {
     CCL_STEP_POST = 1,    /* FOLD: the result is final; integer averages divide here */
     CCL_STEP_PUBLISH = 2, /* MEET: publishes this executor's buffers before meeting */
+    CCL_STEP_LATE = 4,    /* works on the round `lag` rounds ago: a later stage of a pipeline */
+    CCL_STEP_KEEP = 8,    /* the slots read here are read again by a later step of the round */
+    CCL_STEP_FILL = 16,   /* the slots written here are completed by a later step of the round */
 };
 
 /* Element j of a range is slot (or link) first + j * hop, at block block + j * block_hop of that
- * buffer. Blocks are rank blocks; links have none. */
+ * buffer. Blocks are rank blocks; those of a link are places in its slot, a piece each. */
 struct ccl_range {
     uint8_t space, spare;
     uint16_t first, count;
@@ -55,13 +58,24 @@ struct ccl_link {
 
 enum { CCL_FIFO_MAX_DEPTH = 64 };
 
-/* A FIFO of slots in memory that both ends map; the ring follows at CCL_FIFO_RING_AT. */
+/* How data passes a connection. SIMPLE: a flag for each slot, for large pieces (fifo.h). LL: a flag
+ * beside each 4 bytes, for small ones (ll.h). A connection has a ring for each. */
+enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_NPROTOS };
+
+/* The ring of LL: data bytes of a slot (a multiple of 64), depth, bytes that a slot takes. */
+enum { CCL_LL_SLOT_BYTES = 8192, CCL_LL_DEPTH = 8 };
+#define CCL_LL_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes) + 64)
+
+/* A FIFO of slots in memory that both ends map. The ring of SIMPLE follows at CCL_FIFO_RING_AT,
+ * that of LL after it. */
 struct ccl_fifo {
     uint64_t ready; /* slots filled so far; written by the sender */
     uint64_t stamp; /* signature of the sender's latest operation that uses the connection */
     uint64_t spare0[6];
     uint64_t credit; /* slots drained so far; written by the receiver */
     uint64_t spare1[7];
+    uint64_t ll_credit; /* the same for the slots of LL, given for several at a time */
+    uint64_t spare2[7];
     uint64_t meta[CCL_FIFO_MAX_DEPTH]; /* per slot: what the sender says about the message */
 };
 enum { CCL_FIFO_RING_AT = 1024 };
@@ -82,6 +96,8 @@ struct ccl_conn {
     uint16_t peer; /* executor, or rank for send/recv connections */
     uint32_t is_send;
     struct ccl_bell *bell; /* of the process at the other end */
+    uint64_t credit_seen;  /* LL: the sender's latest look at ll_credit */
+    char *scratch;         /* LL: [slot_bytes] plain data of the slot in work */
 };
 
 /* ---- joins ---- */
@@ -131,6 +147,7 @@ enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 enum {
     CCL_WORK_SCALE = 1,  /* sources in space IN are multiplied by their slot's scalar */
     CCL_WORK_DIVIDE = 2, /* steps with CCL_STEP_POST divide by `divisor` */
+    CCL_WORK_LL = 4,     /* connections run LL, else SIMPLE */
 };
 
 enum { CCL_MAX_LOCAL = 96 };
@@ -153,7 +170,8 @@ struct ccl_work {
     uint32_t nrounds, divisor;
     uint16_t nsteps, npieces, nlinks, nchannels;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
-    uint8_t type, redop, flags, spare;
+    uint8_t type, redop, flags;
+    uint8_t lag; /* rounds that CCL_STEP_LATE steps are behind */
     struct ccl_slot local[CCL_MAX_LOCAL];
 };
 

@@ -26,7 +26,8 @@ static void *const declared[][2] = {
 #undef NAME
 };
 
-static const char *const chorus_names[] = {"chorus_comm_status", "chorus_devices",
+static const char *const chorus_names[] = {"chorus_comm_last_choice", "chorus_comm_save_schedule",
+                                           "chorus_comm_status", "chorus_devices",
                                            "chorus_git_hash"};
 
 struct image {

@@ -163,9 +163,9 @@ static void child_connected(void)
 
 static void test_connected(void)
 {
-    kit_child("child:connected", (const char *const[]){"CHORUS_ALGO=oneshot", NULL});
+    kit_child("child:connected", (const char *const[]){"NCCL_ALGO=oneshot", NULL});
     kit_child("child:connected",
-              (const char *const[]){"CHORUS_ALGO=twoshot", "CHORUS_SLOT_BYTES=1024", NULL});
+              (const char *const[]){"NCCL_ALGO=twoshot", "CHORUS_SLOT_BYTES=1024", NULL});
 }
 
 /* Around a ring the order depends on the place in the buffer; all ranks must still agree. */
@@ -192,7 +192,7 @@ static void child_ring(void)
 
 static void test_ring(void)
 {
-    kit_child("child:ring", (const char *const[]){"CHORUS_ALGO=ring", "CHORUS_CHANNELS=2",
+    kit_child("child:ring", (const char *const[]){"NCCL_ALGO=ring", "CHORUS_CHANNELS=2",
                                                   "CHORUS_SLOT_BYTES=1024", NULL});
 }
 

@@ -280,8 +280,8 @@ static void child_connected(void)
 
 static void test_disagreement_over_connections(void)
 {
-    kit_child("child:connected", (const char *const[]){"CHORUS_ALGO=oneshot", NULL});
-    kit_child("child:connected", (const char *const[]){"CHORUS_ALGO=ring", NULL});
+    kit_child("child:connected", (const char *const[]){"NCCL_ALGO=oneshot", NULL});
+    kit_child("child:connected", (const char *const[]){"NCCL_ALGO=ring", NULL});
 }
 
 /* A PreMulSum operator is another operator than an average, though both scale and add. */
@@ -326,7 +326,7 @@ static void child_algos(void)
 
 static void test_algos(void)
 {
-    static const char *const algos[] = {"CHORUS_ALGO=oneshot", "CHORUS_ALGO=ring"};
+    static const char *const algos[] = {"NCCL_ALGO=oneshot", "NCCL_ALGO=ring"};
     static const char *const channels[] = {"CHORUS_CHANNELS=1", "CHORUS_CHANNELS=3"};
     for (int a = 0; a < 2; a++)
         for (int c = 0; c < 2; c++)

@@ -181,9 +181,8 @@ static void child_chain(void)
 
 static void test_chain_connected(void)
 {
-    kit_child("child:chain", (const char *const[]){"CHORUS_ALGO=oneshot", NULL});
-    kit_child("child:chain",
-              (const char *const[]){"CHORUS_ALGO=ring", "CHORUS_HOST_QUEUES=1", NULL});
+    kit_child("child:chain", (const char *const[]){"NCCL_ALGO=oneshot", NULL});
+    kit_child("child:chain", (const char *const[]){"NCCL_ALGO=ring", "CHORUS_HOST_QUEUES=1", NULL});
 }
 
 /* ---- several streams of a rank: the communicator keeps the order of its connected kernels;
@@ -206,7 +205,7 @@ static void run_spread(int ndevices)
 {
     struct spread *spread = calloc(1, sizeof *spread);
     /* Forced algorithms over connections know the first five. */
-    uint32_t state = 99, ncolls = getenv("CHORUS_ALGO") != NULL ? 5 : KIT_NCOLLS;
+    uint32_t state = 99, ncolls = getenv("NCCL_ALGO") != NULL ? 5 : KIT_NCOLLS;
     CHECK(spread != NULL);
     for (int s = 0; s < SLOTS; s++) {
         struct kit_op *op = &spread->ops[s];
@@ -245,7 +244,7 @@ static void run_spread(int ndevices)
 
 static void child_spread(void)
 {
-    if (getenv("CHORUS_ALGO") == NULL) run_spread(1);
+    if (getenv("NCCL_ALGO") == NULL) run_spread(1);
     run_spread(2);
     run_spread(3);
 }
@@ -253,7 +252,7 @@ static void child_spread(void)
 static void test_spread(void)
 {
     kit_child("child:spread", NULL);
-    kit_child("child:spread", (const char *const[]){"CHORUS_ALGO=oneshot", NULL});
+    kit_child("child:spread", (const char *const[]){"NCCL_ALGO=oneshot", NULL});
     kit_child("child:spread", (const char *const[]){"CHORUS_HOST_QUEUES=8", NULL});
 }
 

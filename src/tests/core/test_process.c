@@ -43,7 +43,7 @@ static void run_ops(struct kit *kit, enum kit_coll coll)
 static void child_all(void)
 {
     struct kit kit;
-    const char *algo = getenv("CHORUS_ALGO");
+    const char *algo = getenv("NCCL_ALGO");
     int only_reduce = algo != NULL && strcmp(algo, "twoshot") == 0;
     proc_mark();
     proc_open(&kit, env_number("CORE_LOCAL"), COUNT);
@@ -62,7 +62,7 @@ static void run_setting(const char *algo, const struct setting *s)
 {
     char text[5][40];
     struct procs procs;
-    snprintf(text[0], sizeof text[0], "CHORUS_ALGO=%s", algo);
+    snprintf(text[0], sizeof text[0], "NCCL_ALGO=%s", algo);
     snprintf(text[1], sizeof text[1], "CHORUS_CHANNELS=%d", s->channels);
     snprintf(text[2], sizeof text[2], "CHORUS_SLOT_BYTES=%d", s->slot_bytes);
     snprintf(text[3], sizeof text[3], "CHORUS_HOST_DEVICES=%d", s->ndevices);
@@ -99,7 +99,7 @@ static void test_ring(void)
 static void test_auto(void)
 {
     static const struct setting settings[] = {{4, 2, 1, 2, 1024}, {3, 1, 1, 1, 131072}};
-    for (size_t i = 0; i < TEST_COUNT(settings); i++) run_setting("auto", &settings[i]);
+    for (size_t i = 0; i < TEST_COUNT(settings); i++) run_setting("", &settings[i]);
 }
 
 /* ---- a call does not wait for its peers ---- */

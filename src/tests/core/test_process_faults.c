@@ -101,7 +101,7 @@ static void run_kill(const char *name, const char *const env[])
 static void test_die_in_call(void)
 {
     run_kill("child:die-in-call", NULL);
-    run_kill("child:die-in-call", (const char *const[]){"CHORUS_ALGO=ring", NULL});
+    run_kill("child:die-in-call", (const char *const[]){"NCCL_ALGO=ring", NULL});
 }
 
 static void test_die_idle(void)
@@ -324,7 +324,7 @@ static void child_disagree(void)
 
 static void test_disagree(void)
 {
-    static const char *const algos[] = {"CHORUS_ALGO=auto", "CHORUS_ALGO=ring"};
+    static const char *const algos[] = {"NCCL_ALGO=", "NCCL_ALGO=ring"};
     for (int c = 0; c < (int)TEST_COUNT(told); c++) {
         char text[32];
         struct procs procs;

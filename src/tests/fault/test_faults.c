@@ -272,10 +272,10 @@ static const struct scenario {
     const char *child, *algo, *timeout;
     int nprocs;
 } scenarios[] = {
-    {"child:together", "CHORUS_ALGO=auto", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
-    {"child:threads", "CHORUS_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
-    {"child:process", "CHORUS_ALGO=auto", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
-    {"child:process", "CHORUS_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
+    {"child:together", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
+    {"child:threads", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
+    {"child:process", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
+    {"child:process", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
 };
 
 /* The letter of process i; 0 when it ends without one. */

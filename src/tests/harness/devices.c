@@ -13,6 +13,9 @@
 extern const struct chorus_devices *chorus_devices(void) __attribute__((weak));
 extern const char *chorus_git_hash(void) __attribute__((weak));
 extern ncclResult_t chorus_comm_status(ncclComm_t, char *, size_t) __attribute__((weak));
+extern ncclResult_t chorus_comm_last_choice(ncclComm_t, struct chorus_choice *)
+    __attribute__((weak));
+extern ncclResult_t chorus_comm_save_schedule(ncclComm_t, const char *) __attribute__((weak));
 
 const struct chorus_devices *perf_devices_find(void)
 {
@@ -96,4 +99,20 @@ void perf_comm_status(ncclComm_t comm, char *text, size_t bytes)
     text[0] = '\0';
     if (chorus_comm_status == NULL || comm == NULL) return;
     if (chorus_comm_status(comm, text, bytes) != ncclSuccess) text[0] = '\0';
+}
+
+void perf_comm_ran(ncclComm_t comm, char *text, size_t bytes)
+{
+    struct chorus_choice choice;
+    text[0] = '\0';
+    if (chorus_comm_last_choice == NULL || comm == NULL) return;
+    if (chorus_comm_last_choice(comm, &choice) != ncclSuccess) return;
+    snprintf(text, bytes, "%s/%s/%d/%s", choice.algorithm, choice.protocol, choice.channels,
+             choice.transport);
+}
+
+int perf_comm_save_schedule(ncclComm_t comm, const char *path)
+{
+    if (chorus_comm_save_schedule == NULL || comm == NULL) return 0;
+    return chorus_comm_save_schedule(comm, path) == ncclSuccess;
 }

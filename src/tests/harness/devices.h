@@ -34,4 +34,11 @@ void perf_devices_list(void);
 /* What a rank is doing, from chorus_comm_status; "" when the library cannot tell. */
 void perf_comm_status(ncclComm_t comm, char *text, size_t bytes);
 
+/* What the latest collective of `comm` ran, "" when the library does not tell. */
+void perf_comm_ran(ncclComm_t comm, char *text, size_t bytes);
+
+/* Writes its schedule to a file. 0 when it has none or the file cannot be written; the reason is
+ * the library's last error. */
+int perf_comm_save_schedule(ncclComm_t comm, const char *path);
+
 #endif

@@ -91,6 +91,9 @@ PERF_OPTION(REPORT, 'S', "report_timestamps", INT, timestamps, 0, 1, "0", "", "0
             "add date and time to each row")
 PERF_OPTION(REPORT, 'M', "memory", INT, memory_report, 0, 1, "0", "", "0|1",
             "add a line with the memory of library and buffers")
+PERF_OPTION(REPORT, 0, "schedule", TEXT, schedule_file, 0, 0, "none", "", "FILE",
+            "add to each row what ran (algorithm/protocol/channels/transport) and write the "
+            "schedule of the last row to FILE, none if FILE is -")
 
 PERF_GROUP(INFO, "Information")
 PERF_OPTION(INFO, 0, "devices", FLAG, show_devices, 1, 1, "off", "", "",

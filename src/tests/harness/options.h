@@ -49,6 +49,7 @@ struct perf_options {
     int cta_policy;               /* -x 0..2, -1 unset */
     int device_impl, device_ctas; /* -D, -V */
     int memory_report;            /* -M */
+    const char *schedule_file;    /* --schedule; "-": only shown in the rows */
     int unaligned;                /* -u elements, sets both offsets */
     int iter_report;              /* -I */
     int iter_skip;                /* -K */

@@ -25,6 +25,7 @@ struct perf_row {
     int type, op, root; /* op, root -1: none */
     int skipped;        /* does not fit in memory */
     struct perf_measure out_of_place, in_place;
+    char ran[64]; /* --schedule: algorithm/protocol/channels/transport; "" unknown */
 };
 
 struct perf_rank_info {

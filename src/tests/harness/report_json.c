@@ -348,6 +348,7 @@ int perf_report_json_row(const struct perf_row *row)
     perf_json_bool(&part, "skipped", row->skipped);
     add_measure(&part, "out_of_place", &row->out_of_place, has_iterations);
     add_measure(&part, "in_place", &row->in_place, has_iterations);
+    if (row->ran[0]) perf_json_string(&part, "schedule", row->ran);
     perf_report_time(now, sizeof now);
     perf_json_string(&part, "timestamp", now);
     perf_json_close(&part);

@@ -137,7 +137,7 @@ static void print_devices(const struct perf_header *header)
 
 /* One of the two header lines, or the line above them that names the placements. */
 static void print_columns(const char *const lead[5], const char *const measure[4],
-                          const char *const more[6])
+                          const char *const more[7])
 {
     const struct perf_options *options = table.options;
 
@@ -148,6 +148,7 @@ static void print_columns(const char *const lead[5], const char *const measure[4
         printf("  %7s  %7s  %7s  %7s", more[0], more[1], more[2], more[3]);
     for (int place = 0; place < 2 && options->report_cputime; place++) printf("  %8s", more[4]);
     if (options->timestamps) printf("  %19s", more[5]);
+    if (options->schedule_file) printf("  %s", more[6]);
     printf("\n");
 }
 
@@ -165,8 +166,9 @@ void perf_report_text_header(const struct perf_header *header, const char *timed
     static const char *const lead_units[] = {"(B)", "(elements)", "", "", ""};
     static const char *const measure[] = {"time", "algbw", "busbw", "#wrong"};
     static const char *const measure_units[] = {"(us)", "(GB/s)", "(GB/s)", ""};
-    static const char *const more[] = {"i_min", "i_max", "i_p99", "i_cv%", "cputime", "timestamp"};
-    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)", "(us)", ""};
+    static const char *const more[] = {"i_min",   "i_max",     "i_p99",   "i_cv%",
+                                       "cputime", "timestamp", "schedule"};
+    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)", "(us)", "", ""};
     const char *no_color = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
@@ -252,6 +254,7 @@ void perf_report_text_row(const struct perf_row *row)
         print_cputime(&row->in_place);
     }
     if (options->timestamps) print_timestamp();
+    if (options->schedule_file) printf("  %s", row->ran[0] ? row->ran : "-");
     if (row->skipped) printf("  skipped: does not fit in memory");
     if (row->out_of_place.wrong > 0 || row->in_place.wrong > 0)
         printf("  %sFAIL%s", color("\033[1;31m"), color("\033[0m"));

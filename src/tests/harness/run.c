@@ -4,9 +4,11 @@
  */
 #include "harness/run.h"
 
+#include "harness/devices.h"
 #include "harness/ending.h"
 #include "harness/sizes.h"
 #include "harness/types.h"
+#include "harness/usage.h"
 #include "harness/watchdog.h"
 
 #include <stdio.h>
@@ -200,6 +202,17 @@ static void report_row(struct perf_sweep *sweep, const struct perf_row *row, cha
     perf_report_unlock();
 }
 
+/* --schedule: what ran, and its text form. */
+static void note_schedule(const struct perf_world *world, struct perf_row *record)
+{
+    const char *path = world->options->schedule_file;
+    ncclComm_t comm = world->ranks[0].comm;
+    if (path == NULL || record->skipped || world->proc != 0) return;
+    perf_comm_ran(comm, record->ran, sizeof record->ran);
+    if (strcmp(path, "-") == 0 || perf_comm_save_schedule(comm, path)) return;
+    fprintf(stderr, "%s: --schedule: %s\n", perf_program(), ncclGetLastError(NULL));
+}
+
 static void run_case(struct perf_thread *thread, const struct perf_case *row)
 {
     struct perf_sweep *sweep = thread->sweep;
@@ -230,7 +243,9 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
         perf_mismatch_text(row, &sweep->total, notes[in_place] + used,
                            sizeof notes[in_place] - used);
     }
-    if (thread->index == 0) report_row(sweep, &record, notes);
+    if (thread->index != 0) return;
+    note_schedule(world, &record);
+    report_row(sweep, &record, notes);
 }
 
 static void run_sizes(struct perf_thread *thread, struct perf_case *row)

@@ -1,7 +1,8 @@
-/* test_schedules.c: the schedule prover: every algorithm and collective, ranks to 64, even,
+/* test_schedules.c: the schedule prover: every algorithm and collective, ranks to 128, even,
  * uneven and interleaved executors, all roots to 16 ranks, counts with tails, FIFO depths,
  * in place and not. Each case proves: every output holds every input exactly once, no cyclic
  * wait, no buffer touched before its owner is ready or after it is done. */
+#include "sim/shape.h"
 #include "sim/world.h"
 
 #include "kernel/size.h"
@@ -10,40 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_RANKS = 64 };
-
-/* How ranks are placed: rank r sits on executor place(r), numbered by lowest rank. */
-enum placing { ONE_EACH, ALL_ON_ONE, PAIRS, INTERLEAVED, UNEVEN, NPLACINGS };
-
-static int place(enum placing placing, int nranks, uint16_t exec_of[MAX_RANKS])
-{
-    int nexecs = 0, uneven_end = 1, step = 1;
-    for (int r = 0; r < nranks; r++) {
-        int e = 0;
-        switch (placing) {
-        case ONE_EACH: e = r; break;
-        case ALL_ON_ONE: e = 0; break;
-        case PAIRS: e = r / 2; break;
-        case INTERLEAVED: e = r % (nranks < 3 ? nranks : 3); break;
-        default: /* 1, 2, 3, 4 … ranks */
-            if (r == uneven_end) {
-                step++;
-                uneven_end += step;
-            }
-            e = step - 1;
-        }
-        exec_of[r] = (uint16_t)e;
-        if (e + 1 > nexecs) nexecs = e + 1;
-    }
-    return nexecs;
-}
-
-static int has_root(enum ccl_sched_coll coll)
-{
-    return coll == CCL_SCHED_REDUCE || coll == CCL_SCHED_BROADCAST || coll == CCL_SCHED_GATHER ||
-           coll == CCL_SCHED_SCATTER;
-}
-
 /* Which roots to prove: all up to 16 ranks, above that the first, middle and last. */
 static int wants_root(int root, int nranks)
 {
@@ -51,16 +18,19 @@ static int wants_root(int root, int nranks)
 }
 
 static unsigned long nproved;
+static unsigned long ncovered[8][CCL_SCHED_NCOLLS][CCL_NPROTOS];
 static int one_count; /* proves each shape with one of the counts only */
 
 static void prove(const struct sim_case *sim)
 {
     const char *text = sim_run(sim);
     nproved++;
+    for (int a = 0; ccl_algos[a] != NULL; a++)
+        if (ccl_algos[a] == sim->algo) ncovered[a][sim->coll][sim->proto]++;
     if (text != NULL)
-        FAIL("%s, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, channels %u, "
-             "in place %d, seed %llu: %s",
-             sim->algo->name, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
+        FAIL("%s, proto %d, coll %d, %d ranks on %d executors, root %d, count %llu, depth %u, "
+             "channels %u, in place %d, seed %llu: %s",
+             sim->algo->name, (int)sim->proto, (int)sim->coll, sim->nranks, sim->nexecs, sim->root,
              (unsigned long long)sim->count, sim->depth, sim->nchannels, sim->in_place,
              (unsigned long long)sim->seed, text);
 }
@@ -73,10 +43,12 @@ static void prove_counts(struct sim_case *sim)
     size_t first = one_count ? nproved % TEST_COUNT(counts) : 0;
     size_t end = one_count ? first + 1 : TEST_COUNT(counts);
     for (size_t c = first; c < end; c++) {
+        if (sim->nranks > 64 && counts[c] != 127) continue;
         sim->count = counts[c];
         sim->in_place = nproved % 2 && sim->coll != CCL_SCHED_ALL_TO_ALL; /* has no such form */
-        sim->depth = depths[nproved / 2 % 2];
+        sim->depth = depths[sim->nexecs <= 32 ? nproved / 2 % 2 : 0];
         sim->nchannels = (uint16_t)(1 + nproved / 4 % 2);
+        sim->proto = nproved / 8 % 2 ? CCL_PROTO_LL : CCL_PROTO_SIMPLE;
         sim->seed = nproved * 0x9e3779b97f4a7c15u + 1;
         if (sim->nranks > 16 && counts[c] == 1009 && sim->coll != CCL_SCHED_ALL_REDUCE)
             sim->count = 128;
@@ -84,24 +56,26 @@ static void prove_counts(struct sim_case *sim)
     }
 }
 
-static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum placing placing)
+static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum shape_kind kind)
 {
-    uint16_t exec_of[MAX_RANKS], rank_of[MAX_RANKS], first_slot[MAX_RANKS + 1];
-    struct sim_case sim = {.exec_of = exec_of, .nranks = nranks, .algo = algo, .slot_bytes = 1024};
-    sim.nexecs = place(placing, nranks, exec_of);
-    sim.mapped = strcmp(algo->name, "direct") == 0;
-    memset(rank_of, 0, sizeof rank_of);
-    memset(first_slot, 0, sizeof first_slot);
-    struct ccl_view view = {(uint16_t)nranks, (uint16_t)sim.nexecs, 0, first_slot, rank_of, rank_of,
-                            sim.mapped};
+    struct shape shape;
+    int mapped = algo == &ccl_algo_direct;
+    if (!shape_make(&shape, kind, nranks, mapped)) return;
+    struct sim_case sim = {.exec_of = shape.exec_of,
+                           .nranks = nranks,
+                           .nexecs = shape.nexecs,
+                           .algo = algo,
+                           .mapped = mapped,
+                           /* logstep wants room for a place a rank */
+                           .slot_bytes = algo == &ccl_algo_logstep ? 8192 : 1024};
     for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
         sim.coll = (enum ccl_sched_coll)coll;
         for (int root = 0; root < nranks; root++) {
-            sim.root = has_root(sim.coll) ? root : -1;
-            struct ccl_sched_args args = {&view, sim.coll, sim.root};
+            sim.root = shape_has_root(sim.coll) ? root : -1;
+            struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
             if (!algo->supports(&args)) break;
             if (wants_root(root, nranks)) prove_counts(&sim);
-            if (!has_root(sim.coll)) break;
+            if (!shape_has_root(sim.coll)) break;
         }
     }
 }
@@ -110,7 +84,7 @@ static void prove_ranks(int low, int high)
 {
     for (int a = 0; ccl_algos[a] != NULL; a++)
         for (int n = low; n <= high; n++)
-            for (int p = 0; p < NPLACINGS; p++) prove_algo(ccl_algos[a], n, (enum placing)p);
+            for (int p = 0; p < NSHAPES; p++) prove_algo(ccl_algos[a], n, (enum shape_kind)p);
     NOTE("%lu schedules proved so far", nproved);
 }
 
@@ -125,9 +99,9 @@ static void test_to_17(void)
     prove_ranks(16, 17);
 }
 
-static void test_to_64(void)
+static void test_to_128(void)
 {
-    static const int ranks[] = {31, 32, 33, 64};
+    static const int ranks[] = {31, 32, 33, 64, 127, 128};
     for (size_t i = 0; i < TEST_COUNT(ranks); i++) prove_ranks(ranks[i], ranks[i]);
 }
 
@@ -138,7 +112,7 @@ static void test_between(void)
     for (int n = 14; n <= 63; n++) {
         if (n == 16 || n == 17 || (n >= 31 && n <= 33)) continue;
         for (int a = 0; ccl_algos[a] != NULL; a++)
-            prove_algo(ccl_algos[a], n, (enum placing)((n + a) % NPLACINGS));
+            prove_algo(ccl_algos[a], n, (enum shape_kind)((n + a) % NSHAPES));
     }
     one_count = 0;
     NOTE("%lu schedules proved so far", nproved);
@@ -160,24 +134,41 @@ static void test_nothing(void)
 /* Counts to a few slots, one by one: every tail. */
 static void test_tails(void)
 {
-    uint16_t exec_of[MAX_RANKS];
+    struct shape shape;
     for (int a = 0; ccl_algos[a] != NULL; a++)
-        for (int p = 0; p < NPLACINGS; p++)
+        for (int p = 0; p < NSHAPES; p++)
             for (uint64_t count = 1; count < 300; count++) {
-                struct sim_case sim = {.exec_of = exec_of,
+                int mapped = ccl_algos[a] == &ccl_algo_direct;
+                shape_make(&shape, (enum shape_kind)p, 5, mapped);
+                struct sim_case sim = {.exec_of = shape.exec_of,
                                        .nranks = 5,
+                                       .nexecs = shape.nexecs,
                                        .coll = CCL_SCHED_ALL_REDUCE,
                                        .algo = ccl_algos[a],
+                                       .proto = count % 2 ? CCL_PROTO_LL : CCL_PROTO_SIMPLE,
                                        .root = -1,
-                                       .mapped = a == 0,
+                                       .mapped = mapped,
                                        .depth = 2,
                                        .nchannels = (uint16_t)(1 + count % 4),
                                        .slot_bytes = 1024,
                                        .count = count,
                                        .seed = count};
-                sim.nexecs = place((enum placing)p, 5, exec_of);
-                if (sim.nexecs > 1 || sim.mapped) prove(&sim);
+                struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
+                if (sim.algo->supports(&args)) prove(&sim);
             }
+}
+
+/* The cases above ran every algorithm that can do a collective with both protocols. */
+static void test_coverage(void)
+{
+    for (int a = 0; ccl_algos[a] != NULL; a++)
+        for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
+            const unsigned long *n = ncovered[a][coll];
+            if (n[0] + n[1] > 0)
+                NOTE("%s, coll %d: %lu with Simple, %lu with LL", ccl_algos[a]->name, coll, n[0],
+                     n[1]);
+            if (n[0] + n[1] > 0) CHECK(n[0] > 100 && n[1] > 100);
+        }
 }
 
 /* A schedule with a step left out must be seen: the prover itself is tested. */
@@ -228,10 +219,11 @@ static const struct test_case cases[] = {
     {"the prover sees broken schedules", test_prover, 0},
     {"1 to 8 ranks, all roots", test_to_8, 0},
     {"9 to 17 ranks", test_to_17, 0},
-    {"31 to 64 ranks", test_to_64, 0},
+    {"31 to 128 ranks", test_to_128, 0},
     {"14 to 63 ranks", test_between, 0},
     {"no elements, no rounds", test_nothing, 0},
     {"every tail", test_tails, 0},
+    {"every algorithm, protocol and collective", test_coverage, 0},
 };
 
 TEST_LIB_MAIN(cases)

@@ -164,15 +164,21 @@ static ncclResult_t make_conns(struct world *w, struct executor *x)
             const struct ccl_link *link = &x->sched.links[l];
             struct ccl_fifo **fifo = link->is_send ? fifo_at(w, x->view.self, link->peer, c)
                                                    : fifo_at(w, link->peer, x->view.self, c);
-            size_t bytes = CCL_FIFO_RING_AT + (size_t)sim->depth * sim->slot_bytes;
+            size_t stride = sim->slot_bytes, scratch = 0;
+            if (sim->proto == CCL_PROTO_LL) {
+                stride = CCL_LL_STRIDE(sim->slot_bytes);
+                scratch = sim->slot_bytes;
+            }
+            size_t bytes = CCL_FIFO_RING_AT + sim->depth * stride;
             if (*fifo == NULL) TRY(ccl_alloc((void **)fifo, 1, bytes));
             struct ccl_conn *conn;
-            TRY(ccl_alloc((void **)&conn, 1, sizeof *conn));
+            TRY(ccl_alloc((void **)&conn, 1, sizeof *conn + scratch));
             *conn = (struct ccl_conn){.fifo = *fifo,
                                       .ring = (char *)*fifo + CCL_FIFO_RING_AT,
                                       .slot_bytes = sim->slot_bytes,
                                       .depth = sim->depth,
                                       .peer = link->peer,
+                                      .scratch = (char *)(conn + 1),
                                       .bell = ccl_bell_self()};
             x->conns[(uint32_t)c * nlinks + l] = conn;
         }
@@ -214,7 +220,10 @@ static void bind(struct world *w, struct executor *x)
     work->self = x->view.self;
     work->type = ncclUint64;
     work->redop = CCL_SUM;
-    ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? sim->slot_bytes : 0);
+    work->flags = sim->proto == CCL_PROTO_LL ? CCL_WORK_LL : 0;
+    work->lag = (uint8_t)x->sched.lag;
+    uint64_t place_bytes = ccl_size_place(sim->slot_bytes, x->sched.pack);
+    ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? place_bytes : 0);
     for (uint16_t i = 0; i < work->nlocal; i++) {
         const struct buffer *b = &w->buffers[w->rank_of[work->first_local + i]];
         work->local[i].in = b->in_elems > 0 ? b->in : NULL;
@@ -234,7 +243,7 @@ static ncclResult_t make_executor(struct world *w, uint16_t e)
                                 w->rank_of,
                                 w->slot_of,
                                 sim->mapped};
-    struct ccl_sched_args args = {&x->view, sim->coll, sim->root};
+    struct ccl_sched_args args = {&x->view, sim->coll, sim->root, sim->slot_bytes};
     TRY(sim->algo->build(&args, &x->sched));
     TRY(make_conns(w, x));
     make_meets(w, x);

@@ -16,6 +16,7 @@ struct sim_case {
     int nranks, nexecs;
     enum ccl_sched_coll coll;
     const struct ccl_algo_ops *algo;
+    enum ccl_proto proto;
     int root; /* -1 none */
     int mapped, in_place;
     uint16_t depth, nchannels;

@@ -194,7 +194,7 @@ static void test_log_long_line_is_cut(void)
 static void child_param(void)
 {
     printf("%" PRId64 " %" PRId64 " %s %s", ccl_param_int(CCL_PARAM_HOST_DEVICES),
-           ccl_param_int(CCL_PARAM_HOST_QUEUES), ccl_param_text(CCL_PARAM_CHORUS_ALGO),
+           ccl_param_int(CCL_PARAM_HOST_QUEUES), ccl_param_text(CCL_PARAM_DEBUG_SUBSYS),
            ccl_param_text(CCL_PARAM_SOCKET_IFNAME) == NULL ? "unset" : "set");
 }
 
@@ -204,23 +204,23 @@ struct param_row {
 };
 
 static const struct param_row param_rows[] = {
-    {"CHORUS_HOST_DEVICES", "8 0 auto unset", 0},
-    {"CHORUS_HOST_DEVICES=3", "3 0 auto unset", 0},
-    {"CHORUS_HOST_DEVICES=0x10", "16 0 auto unset", 0},
-    {"CHORUS_HOST_DEVICES=64", "64 0 auto unset", 0},
-    {"CHORUS_HOST_DEVICES=", "8 0 auto unset", 0},
-    {"CHORUS_HOST_DEVICES=0", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=65", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=-1", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=four", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=4x", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=4 ", "8 0 auto unset", 1},
-    {"CHORUS_HOST_DEVICES=99999999999999999999", "8 0 auto unset", 1},
-    {"CHORUS_HOST_QUEUES=8", "8 8 auto unset", 0},
-    {"CHORUS_ALGO=ring", "8 0 ring unset", 0},
-    {"CHORUS_ALGO=", "8 0 auto unset", 0},
-    {"NCCL_SOCKET_IFNAME=eth", "8 0 auto set", 0},
-    {"NCCL_SOCKET_IFNAME=", "8 0 auto unset", 0},
+    {"CHORUS_HOST_DEVICES", "8 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"CHORUS_HOST_DEVICES=3", "3 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"CHORUS_HOST_DEVICES=0x10", "16 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"CHORUS_HOST_DEVICES=64", "64 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"CHORUS_HOST_DEVICES=", "8 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"CHORUS_HOST_DEVICES=0", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=65", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=-1", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=four", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=4x", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=4 ", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_DEVICES=99999999999999999999", "8 0 INIT,BOOTSTRAP,ENV unset", 1},
+    {"CHORUS_HOST_QUEUES=8", "8 8 INIT,BOOTSTRAP,ENV unset", 0},
+    {"NCCL_DEBUG_SUBSYS=COLL", "8 0 COLL unset", 0},
+    {"NCCL_DEBUG_SUBSYS=", "8 0 INIT,BOOTSTRAP,ENV unset", 0},
+    {"NCCL_SOCKET_IFNAME=eth", "8 0 INIT,BOOTSTRAP,ENV set", 0},
+    {"NCCL_SOCKET_IFNAME=", "8 0 INIT,BOOTSTRAP,ENV unset", 0},
 };
 
 static void test_param_values_and_ranges(void)
@@ -239,7 +239,7 @@ static void test_param_values_and_ranges(void)
 static void *read_param(void *unused)
 {
     CHECK_EQ(ccl_param_int(CCL_PARAM_HOST_DEVICES), 5);
-    CHECK_STR(ccl_param_text(CCL_PARAM_CHORUS_ALGO), "direct");
+    CHECK_STR(ccl_param_text(CCL_PARAM_DEBUG_SUBSYS), "COLL");
     return unused;
 }
 
@@ -255,7 +255,7 @@ static void child_param_threads(void)
 
 static void test_param_is_read_once(void)
 {
-    run("child:param threads", ENV("CHORUS_HOST_DEVICES=5", "CHORUS_ALGO=direct"));
+    run("child:param threads", ENV("CHORUS_HOST_DEVICES=5", "NCCL_DEBUG_SUBSYS=COLL"));
     CHECK_EQ(output.code, 0);
 }
 

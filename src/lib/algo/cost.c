@@ -1,0 +1,103 @@
+/* cost.c: the model: base + messages in a row * hop + bytes moved / rate, and the pick.
+ *
+ * An algorithm tells its shape (struct ccl_shape); the table says what a machine makes of it. Host
+ * executors share few cores, so what is done in a row is the longest path or the work of all
+ * executors over the cores, whichever is more.
+ */
+#include "algo/cost.h"
+
+#include <string.h>
+
+enum { IN_PROCESS, ACROSS, NPLACES };
+
+/* Executors that run at once on the machine that the table was measured on. */
+enum { LANES = 2 };
+
+enum {
+    LANE_BYTES = 256 << 10,       /* least bytes that are worth a channel of their own */
+    CONN_CHANNEL_BYTES = 64 << 10 /* the same where the channel has connections */
+};
+
+static const struct row {
+    const struct ccl_algo_ops *algo;
+    enum ccl_proto proto;
+    int where;
+    double base_us, hop_us, bytes_per_us;
+} rows[] = {
+#define CCL_COST(algo, proto, where, base_us, hop_us, rate)                                        \
+    {&ccl_algo_##algo, CCL_PROTO_##proto, where, base_us, hop_us, rate},
+#include "algo/cost_table.h"
+#undef CCL_COST
+};
+
+const char *ccl_proto_name(enum ccl_proto proto)
+{
+    return proto == CCL_PROTO_LL ? "LL" : "Simple";
+}
+
+uint32_t ccl_proto_slot_bytes(enum ccl_proto proto, uint32_t simple_slot_bytes)
+{
+    return proto == CCL_PROTO_LL ? CCL_LL_SLOT_BYTES : simple_slot_bytes;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
+                                     const struct ccl_algo_ops *algo, enum ccl_proto proto)
+{
+    struct ccl_shape shape = {0};
+    algo->shape(&args->sched, &shape);
+    double nexecs = args->sched.view->nexecs;
+    double sharing = nexecs > LANES ? nexecs / LANES : 1;
+    double bytes = (double)args->bytes;
+    double slot_bytes = ccl_proto_slot_bytes(proto, args->sched.slot_bytes);
+    double more_rounds = shape.share > 0 ? bytes * shape.share / slot_bytes : 0;
+    double each_round = shape.messages * sharing;
+    return (struct ccl_cost_terms){larger(shape.hops, each_round) + more_rounds * each_round,
+                                   bytes * shape.traffic * sharing};
+}
+
+static double estimate_us(const struct row *row, const struct ccl_pick_args *args)
+{
+    struct ccl_cost_terms terms = ccl_cost_terms(args, row->algo, row->proto);
+    return row->base_us + terms.messages * row->hop_us + terms.bytes / row->bytes_per_us;
+}
+
+static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
+{
+    const struct ccl_view *view = args->sched.view;
+    if (row->where != (args->across ? ACROSS : IN_PROCESS)) return 0;
+    struct ccl_sched_args sched = args->sched;
+    sched.slot_bytes = ccl_proto_slot_bytes(row->proto, sched.slot_bytes);
+    if (!row->algo->supports(&sched)) return 0;
+    if (view->nexecs == 1) return 1;
+    uint32_t index = 0;
+    while (ccl_algos[index] != row->algo) index++;
+    return args->choice->algos[sched.coll] >> index & 1u &&
+           args->choice->protos[sched.coll] >> row->proto & 1u;
+}
+
+/* Where all buffers are mapped, direct moves each byte once, and ranks that disagree meet in one
+ * place: it is taken without comparing. */
+struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
+{
+    struct ccl_pick best = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!is_allowed(&rows[i], args)) continue;
+        double cost_us = estimate_us(&rows[i], args);
+        if (best.algo != NULL && cost_us >= best.cost_us) continue;
+        best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};
+        if (best.algo == &ccl_algo_direct) break;
+    }
+    return best;
+}
+
+uint16_t ccl_cost_channels(uint64_t piece_bytes, uint64_t most, int has_links)
+{
+    uint64_t wanted = piece_bytes / (has_links ? CONN_CHANNEL_BYTES : LANE_BYTES);
+    if (wanted > most) wanted = most;
+    return wanted < 1 ? 1 : (uint16_t)wanted;
+}

@@ -1,0 +1,46 @@
+/* cost.h: the cost model: how long an operation takes with each algorithm and protocol, and the
+ * cheapest of those that are allowed.
+ *
+ * Depends only on what all ranks know alike, so that all pick the same. Called by core/plan.c and
+ * core/launch.c.
+ */
+#ifndef CCL_ALGO_COST_H
+#define CCL_ALGO_COST_H
+
+#include "algo/choice.h"
+
+struct ccl_pick {
+    const struct ccl_algo_ops *algo; /* NULL: nothing allowed can do it */
+    enum ccl_proto proto;
+    double cost_us;
+};
+
+/* What a pick depends on. args->slot_bytes is that of SIMPLE; LL has its own. */
+struct ccl_pick_args {
+    struct ccl_sched_args sched;
+    uint64_t bytes; /* of a rank's largest buffer */
+    int across;     /* some executors live in different processes */
+    const struct ccl_choice *choice;
+};
+
+/* What an operation costs in units of the table: time = base + messages * hop + bytes / rate. */
+struct ccl_cost_terms {
+    double messages, bytes;
+};
+struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
+                                     const struct ccl_algo_ops *algo, enum ccl_proto proto);
+
+/* The cheapest of all that is allowed. A single executor has no connections and nothing to choose:
+ * its one algorithm is taken whatever the choice says. */
+struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args);
+
+/* Data bytes of a slot of a protocol. */
+uint32_t ccl_proto_slot_bytes(enum ccl_proto proto, uint32_t simple_slot_bytes);
+
+/* Channels for pieces of `piece_bytes`, at most `most`, at least 1. A schedule without connections
+ * wants larger pieces, since its channels only share out memory bandwidth. */
+uint16_t ccl_cost_channels(uint64_t piece_bytes, uint64_t most, int has_links);
+
+const char *ccl_proto_name(enum ccl_proto proto);
+
+#endif
