@@ -132,6 +132,9 @@ static ncclResult_t run_jobs(struct group *group)
         struct job *job = &group->jobs[i];
         if (job->started) pthread_join(job->thread, NULL);
     }
+    /* Not before the others have ended, which may cancel it. */
+    for (size_t i = 0; i < group->njobs; i++)
+        if (!group->jobs[i].started) ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
     return find_cause(group);
 }
 

