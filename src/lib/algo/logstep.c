@@ -71,25 +71,11 @@ static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)
     *shape = (struct ccl_shape){hops, 2 * hops, traffic, places / nranks};
 }
 
-static struct ccl_range locals(const struct build *b, enum ccl_space space, uint16_t block)
-{
-    uint16_t self = b->view->self;
-    return ccl_range_slots(space, b->view->first_slot[self], ccl_view_count(b->view, self), block);
-}
-
 static struct ccl_range place_in(uint32_t link, uint16_t count, uint32_t place)
 {
     struct ccl_range range = ccl_range_links((uint16_t)link, count);
     range.block = (int16_t)place;
     return range;
-}
-
-static ncclResult_t add(struct build *b, struct ccl_step step)
-{
-    struct ccl_step *to = ccl_sched_add(b->sched, CCL_FOLD);
-    if (to == NULL) return ncclSystemError;
-    *to = step;
-    return ncclSuccess;
 }
 
 /* The slot of the ranks in a window, counted over the end. */
@@ -104,8 +90,9 @@ static ncclResult_t add_own(struct build *b)
 {
     const struct ccl_view *view = b->view;
     for (uint16_t s = view->first_slot[b->self]; s < view->first_slot[b->self + 1]; s++)
-        TRY(add(b, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, s, 1, 0),
-                                     .out[1] = locals(b, CCL_OUT, view->rank_of[s])}));
+        TRY(ccl_sched_put(b->sched, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, s, 1, 0),
+                                                      .out[1] = ccl_view_locals(
+                                                          b->view, CCL_OUT, view->rank_of[s])}));
     return ncclSuccess;
 }
 
@@ -117,15 +104,17 @@ static ncclResult_t add_pass_on(struct build *b, uint32_t i)
     uint16_t mine = view->first_slot[b->self];
     for (uint32_t p = 0; p < nsent; p++) {
         uint16_t rank = view->rank_of[slot_in(b, b->self, p)];
-        TRY(add(b, (struct ccl_step){.flags = p + 1 < nsent ? CCL_STEP_FILL : 0,
-                                     .in[1] = ccl_range_slots(CCL_OUT, mine, 1, rank),
-                                     .out[0] = place_in(b->sends + i, 1, p)}));
+        TRY(ccl_sched_put(b->sched,
+                          (struct ccl_step){.flags = p + 1 < nsent ? CCL_STEP_FILL : 0,
+                                            .in[1] = ccl_range_slots(CCL_OUT, mine, 1, rank),
+                                            .out[0] = place_in(b->sends + i, 1, p)}));
     }
     for (uint32_t p = 0; p < ngot; p++) {
         uint16_t rank = view->rank_of[slot_in(b, from, p)];
-        TRY(add(b, (struct ccl_step){.flags = p + 1 < ngot ? CCL_STEP_KEEP : 0,
-                                     .in[0] = place_in(b->recvs + i, 1, p),
-                                     .out[1] = locals(b, CCL_OUT, rank)}));
+        TRY(ccl_sched_put(b->sched,
+                          (struct ccl_step){.flags = p + 1 < ngot ? CCL_STEP_KEEP : 0,
+                                            .in[0] = place_in(b->recvs + i, 1, p),
+                                            .out[1] = ccl_view_locals(b->view, CCL_OUT, rank)}));
     }
     return ncclSuccess;
 }
@@ -160,10 +149,12 @@ static ncclResult_t add_hand_on(struct build *b, uint32_t i)
         for (uint32_t k = ranks_on(view, to + x, 1); k > 0; k--, place++) {
             uint16_t rank = view->rank_of[slot_in(b, to, place)];
             uint8_t fill = place + 1 < nsent ? CCL_STEP_FILL : 0;
-            TRY(add(b, (struct ccl_step){.flags = CCL_STEP_KEEP | fill,
-                                         .in[0] = received(b, i + 1, distance + x, passed + place),
-                                         .in[1] = locals(b, CCL_IN, rank),
-                                         .out[0] = place_in(b->sends + i, 1, place)}));
+            TRY(ccl_sched_put(
+                b->sched,
+                (struct ccl_step){.flags = CCL_STEP_KEEP | fill,
+                                  .in[0] = received(b, i + 1, distance + x, passed + place),
+                                  .in[1] = ccl_view_locals(b->view, CCL_IN, rank),
+                                  .out[0] = place_in(b->sends + i, 1, place)}));
         }
     return ncclSuccess;
 }
@@ -176,10 +167,12 @@ static ncclResult_t add_reduce_scatter(struct build *b)
     for (uint16_t k = 0; k < nlocal; k++) {
         uint16_t slot = (uint16_t)(first + k);
         uint8_t keep = k + 1 < nlocal ? CCL_STEP_KEEP : 0;
-        TRY(add(b, (struct ccl_step){.flags = CCL_STEP_POST | keep,
-                                     .in[0] = received(b, 0, 0, k),
-                                     .in[1] = locals(b, CCL_IN, view->rank_of[slot]),
-                                     .out[1] = ccl_range_slots(CCL_OUT, slot, 1, 0)}));
+        TRY(ccl_sched_put(
+            b->sched,
+            (struct ccl_step){.flags = CCL_STEP_POST | keep,
+                              .in[0] = received(b, 0, 0, k),
+                              .in[1] = ccl_view_locals(b->view, CCL_IN, view->rank_of[slot]),
+                              .out[1] = ccl_range_slots(CCL_OUT, slot, 1, 0)}));
     }
     return ncclSuccess;
 }

@@ -45,20 +45,6 @@ static uint16_t before(const struct build *b, uint16_t back)
     return (uint16_t)((b->view->self + nexecs - back % nexecs) % nexecs);
 }
 
-static struct ccl_range locals(const struct build *b, enum ccl_space space, uint16_t block)
-{
-    uint16_t self = b->view->self;
-    return ccl_range_slots(space, b->view->first_slot[self], ccl_view_count(b->view, self), block);
-}
-
-static ncclResult_t add(struct build *b, struct ccl_step step)
-{
-    struct ccl_step *to = ccl_sched_add(b->sched, CCL_FOLD);
-    if (to == NULL) return ncclSystemError;
-    *to = step;
-    return ncclSuccess;
-}
-
 /* Pieces travel once around being reduced, then once around being copied. */
 static ncclResult_t add_all_reduce(struct build *b)
 {
@@ -67,18 +53,21 @@ static ncclResult_t add_all_reduce(struct build *b)
     for (uint16_t hop = 0; hop < nexecs; hop++) {
         int last = hop == nexecs - 1;
         struct ccl_range nowhere = b->none;
-        TRY(add(b, (struct ccl_step){.piece = before(b, hop),
-                                     .flags = last ? CCL_STEP_POST : 0,
-                                     .in[0] = hop == 0 ? b->none : b->from_prev,
-                                     .in[1] = locals(b, CCL_IN, 0),
-                                     .out[0] = b->to_next,
-                                     .out[1] = last ? locals(b, CCL_OUT, 0) : nowhere}));
+        TRY(ccl_sched_put(
+            b->sched,
+            (struct ccl_step){.piece = before(b, hop),
+                              .flags = last ? CCL_STEP_POST : 0,
+                              .in[0] = hop == 0 ? b->none : b->from_prev,
+                              .in[1] = ccl_view_locals(b->view, CCL_IN, 0),
+                              .out[0] = b->to_next,
+                              .out[1] = last ? ccl_view_locals(b->view, CCL_OUT, 0) : nowhere}));
     }
     for (uint16_t hop = 0; hop + 1 < nexecs; hop++)
-        TRY(add(b, (struct ccl_step){.piece = before(b, hop),
-                                     .in[0] = b->from_prev,
-                                     .out[0] = hop + 2 < nexecs ? b->to_next : b->none,
-                                     .out[1] = locals(b, CCL_OUT, 0)}));
+        TRY(ccl_sched_put(b->sched,
+                          (struct ccl_step){.piece = before(b, hop),
+                                            .in[0] = b->from_prev,
+                                            .out[0] = hop + 2 < nexecs ? b->to_next : b->none,
+                                            .out[1] = ccl_view_locals(b->view, CCL_OUT, 0)}));
     return ncclSuccess;
 }
 
@@ -89,12 +78,13 @@ static ncclResult_t add_reduce(struct build *b)
     int at_end = root_exec == b->view->self;
     int at_start = root_exec == before(b, 1);
     uint16_t root_slot = b->view->slot_of[b->args->root];
-    return add(b, (struct ccl_step){.flags = at_end ? CCL_STEP_POST : 0,
-                                    .in[0] = at_start ? b->none : b->from_prev,
-                                    .in[1] = locals(b, CCL_IN, 0),
-                                    .out[0] = at_end ? b->none : b->to_next,
-                                    .out[1] = at_end ? ccl_range_slots(CCL_OUT, root_slot, 1, 0)
-                                                     : b->none});
+    return ccl_sched_put(
+        b->sched,
+        (struct ccl_step){.flags = at_end ? CCL_STEP_POST : 0,
+                          .in[0] = at_start ? b->none : b->from_prev,
+                          .in[1] = ccl_view_locals(b->view, CCL_IN, 0),
+                          .out[0] = at_end ? b->none : b->to_next,
+                          .out[1] = at_end ? ccl_range_slots(CCL_OUT, root_slot, 1, 0) : b->none});
 }
 
 static ncclResult_t add_broadcast(struct build *b)
@@ -104,34 +94,28 @@ static ncclResult_t add_broadcast(struct build *b)
     int at_start = root_exec == b->view->self;
     int at_end = root_exec == (b->view->self + 1) % nexecs;
     uint16_t root_slot = b->view->slot_of[b->args->root];
-    return add(
-        b, (struct ccl_step){.in[0] = at_start ? b->none : b->from_prev,
-                             .in[1] = at_start ? ccl_range_slots(CCL_IN, root_slot, 1, 0) : b->none,
-                             .out[0] = at_end ? b->none : b->to_next,
-                             .out[1] = locals(b, CCL_OUT, 0)});
-}
-
-static uint16_t most_locals(const struct ccl_view *view)
-{
-    uint16_t most = 0;
-    for (uint16_t e = 0; e < view->nexecs; e++)
-        if (ccl_view_count(view, e) > most) most = ccl_view_count(view, e);
-    return most;
+    return ccl_sched_put(
+        b->sched,
+        (struct ccl_step){.in[0] = at_start ? b->none : b->from_prev,
+                          .in[1] = at_start ? ccl_range_slots(CCL_IN, root_slot, 1, 0) : b->none,
+                          .out[0] = at_end ? b->none : b->to_next,
+                          .out[1] = ccl_view_locals(b->view, CCL_OUT, 0)});
 }
 
 static ncclResult_t add_all_gather(struct build *b)
 {
     const struct ccl_view *view = b->view;
-    for (uint16_t i = 0; i < most_locals(view); i++)
+    for (uint16_t i = 0; i < ccl_view_most(view); i++)
         for (uint16_t hop = 0; hop < view->nexecs; hop++) {
             uint16_t e = before(b, hop);
             if (i >= ccl_view_count(view, e)) continue;
             uint16_t slot = (uint16_t)(view->first_slot[e] + i);
-            TRY(add(b, (struct ccl_step){.in[0] = hop == 0 ? b->none : b->from_prev,
-                                         .in[1] = hop == 0 ? ccl_range_slots(CCL_IN, slot, 1, 0)
-                                                           : b->none,
-                                         .out[0] = hop + 1 < view->nexecs ? b->to_next : b->none,
-                                         .out[1] = locals(b, CCL_OUT, view->rank_of[slot])}));
+            TRY(ccl_sched_put(
+                b->sched, (struct ccl_step){
+                              .in[0] = hop == 0 ? b->none : b->from_prev,
+                              .in[1] = hop == 0 ? ccl_range_slots(CCL_IN, slot, 1, 0) : b->none,
+                              .out[0] = hop + 1 < view->nexecs ? b->to_next : b->none,
+                              .out[1] = ccl_view_locals(b->view, CCL_OUT, view->rank_of[slot])}));
         }
     return ncclSuccess;
 }
@@ -140,18 +124,19 @@ static ncclResult_t add_all_gather(struct build *b)
 static ncclResult_t add_reduce_scatter(struct build *b)
 {
     const struct ccl_view *view = b->view;
-    for (uint16_t i = 0; i < most_locals(view); i++)
+    for (uint16_t i = 0; i < ccl_view_most(view); i++)
         for (uint16_t hop = 0; hop < view->nexecs; hop++) {
             uint16_t e = before(b, (uint16_t)(hop + 1));
             if (i >= ccl_view_count(view, e)) continue;
             uint16_t slot = (uint16_t)(view->first_slot[e] + i);
             int last = hop + 1 == view->nexecs;
-            TRY(add(b, (struct ccl_step){.flags = last ? CCL_STEP_POST : 0,
-                                         .in[0] = hop == 0 ? b->none : b->from_prev,
-                                         .in[1] = locals(b, CCL_IN, view->rank_of[slot]),
-                                         .out[0] = last ? b->none : b->to_next,
-                                         .out[1] = last ? ccl_range_slots(CCL_OUT, slot, 1, 0)
-                                                        : b->none}));
+            TRY(ccl_sched_put(
+                b->sched, (struct ccl_step){
+                              .flags = last ? CCL_STEP_POST : 0,
+                              .in[0] = hop == 0 ? b->none : b->from_prev,
+                              .in[1] = ccl_view_locals(b->view, CCL_IN, view->rank_of[slot]),
+                              .out[0] = last ? b->none : b->to_next,
+                              .out[1] = last ? ccl_range_slots(CCL_OUT, slot, 1, 0) : b->none}));
         }
     return ncclSuccess;
 }

@@ -32,6 +32,14 @@ struct ccl_step *ccl_sched_add(struct ccl_sched *sched, enum ccl_kind kind)
     return step;
 }
 
+ncclResult_t ccl_sched_put(struct ccl_sched *sched, struct ccl_step step)
+{
+    struct ccl_step *to = ccl_sched_add(sched, (enum ccl_kind)step.kind);
+    if (to == NULL) return ncclSystemError;
+    *to = step;
+    return ncclSuccess;
+}
+
 int ccl_sched_link(struct ccl_sched *sched, uint16_t peer, int is_send)
 {
     for (uint32_t i = 0; i < sched->nlinks; i++)
@@ -59,6 +67,20 @@ struct ccl_range ccl_range_slots(enum ccl_space space, uint16_t first, uint16_t 
 struct ccl_range ccl_range_links(uint16_t first, uint16_t count)
 {
     return (struct ccl_range){CCL_CONN, 0, first, count, 1, 0, 0};
+}
+
+struct ccl_range ccl_view_locals(const struct ccl_view *view, enum ccl_space space, uint16_t block)
+{
+    return ccl_range_slots(space, view->first_slot[view->self], ccl_view_count(view, view->self),
+                           block);
+}
+
+uint16_t ccl_view_most(const struct ccl_view *view)
+{
+    uint16_t most = 0;
+    for (uint16_t e = 0; e < view->nexecs; e++)
+        if (ccl_view_count(view, e) > most) most = ccl_view_count(view, e);
+    return most;
 }
 
 uint16_t ccl_view_exec_of(const struct ccl_view *view, int rank)

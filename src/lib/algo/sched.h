@@ -73,6 +73,8 @@ extern const struct ccl_algo_ops ccl_algo_direct, ccl_algo_oneshot, ccl_algo_two
 
 /* A new step of `kind`, zeroed; NULL when memory ran out (the error is set, build fails). */
 struct ccl_step *ccl_sched_add(struct ccl_sched *sched, enum ccl_kind kind);
+/* The same with its content; ncclSystemError when memory ran out. */
+ncclResult_t ccl_sched_put(struct ccl_sched *sched, struct ccl_step step);
 /* Index of the link to `peer`, added at first use; -1 when memory ran out. */
 int ccl_sched_link(struct ccl_sched *sched, uint16_t peer, int is_send);
 void ccl_sched_free(struct ccl_sched *sched);
@@ -87,6 +89,12 @@ static inline uint16_t ccl_view_count(const struct ccl_view *view, uint16_t e)
 {
     return (uint16_t)(view->first_slot[e + 1] - view->first_slot[e]);
 }
+
+/* The slots of the own executor, as a range. */
+struct ccl_range ccl_view_locals(const struct ccl_view *view, enum ccl_space space, uint16_t block);
+
+/* Ranks of the executor that has most. */
+uint16_t ccl_view_most(const struct ccl_view *view);
 
 /* The executor of a rank. */
 uint16_t ccl_view_exec_of(const struct ccl_view *view, int rank);

@@ -49,12 +49,6 @@ static void twoshot_shape(const struct ccl_sched_args *args, struct ccl_shape *s
     *shape = (struct ccl_shape){4, 4 * nexecs, 6, 1 / nexecs};
 }
 
-static struct ccl_range local_slots(const struct build *b, enum ccl_space space, uint16_t block)
-{
-    uint16_t self = b->view->self;
-    return ccl_range_slots(space, b->view->first_slot[self], ccl_view_count(b->view, self), block);
-}
-
 static struct ccl_range one_link(uint16_t first, uint16_t e)
 {
     return ccl_range_links((uint16_t)(first + e), 1);
@@ -63,15 +57,6 @@ static struct ccl_range one_link(uint16_t first, uint16_t e)
 static struct ccl_range all_links(const struct build *b, uint16_t first)
 {
     return ccl_range_links(first, b->view->nexecs);
-}
-
-/* A fold step; ranges with space CCL_NONE are left out. */
-static ncclResult_t add(struct build *b, struct ccl_step step)
-{
-    struct ccl_step *to = ccl_sched_add(b->sched, CCL_FOLD);
-    if (to == NULL) return ncclSystemError;
-    *to = step;
-    return ncclSuccess;
 }
 
 /* Links to and from every executor, the own one included. */
@@ -87,23 +72,25 @@ static ncclResult_t add_links(struct build *b)
 
 static ncclResult_t add_all_reduce(struct build *b)
 {
-    TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, 0),
-                                 .out[0] = all_links(b, b->sends)}));
-    return add(b, (struct ccl_step){.flags = CCL_STEP_POST,
-                                    .in[0] = all_links(b, b->recvs),
-                                    .out[1] = local_slots(b, CCL_OUT, 0)});
+    TRY(ccl_sched_put(b->sched, (struct ccl_step){.in[1] = ccl_view_locals(b->view, CCL_IN, 0),
+                                                  .out[0] = all_links(b, b->sends)}));
+    return ccl_sched_put(b->sched,
+                         (struct ccl_step){.flags = CCL_STEP_POST,
+                                           .in[0] = all_links(b, b->recvs),
+                                           .out[1] = ccl_view_locals(b->view, CCL_OUT, 0)});
 }
 
 static ncclResult_t add_reduce(struct build *b)
 {
     uint16_t root_exec = ccl_view_exec_of(b->view, b->args->root);
-    TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, 0),
-                                 .out[0] = one_link(b->sends, root_exec)}));
+    TRY(ccl_sched_put(b->sched, (struct ccl_step){.in[1] = ccl_view_locals(b->view, CCL_IN, 0),
+                                                  .out[0] = one_link(b->sends, root_exec)}));
     if (root_exec != b->view->self) return ncclSuccess;
     uint16_t root_slot = b->view->slot_of[b->args->root];
-    return add(b, (struct ccl_step){.flags = CCL_STEP_POST,
-                                    .in[0] = all_links(b, b->recvs),
-                                    .out[1] = ccl_range_slots(CCL_OUT, root_slot, 1, 0)});
+    return ccl_sched_put(b->sched,
+                         (struct ccl_step){.flags = CCL_STEP_POST,
+                                           .in[0] = all_links(b, b->recvs),
+                                           .out[1] = ccl_range_slots(CCL_OUT, root_slot, 1, 0)});
 }
 
 static ncclResult_t add_broadcast(struct build *b)
@@ -111,35 +98,31 @@ static ncclResult_t add_broadcast(struct build *b)
     uint16_t root_exec = ccl_view_exec_of(b->view, b->args->root);
     if (root_exec == b->view->self) {
         uint16_t root_slot = b->view->slot_of[b->args->root];
-        TRY(add(b, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, root_slot, 1, 0),
-                                     .out[0] = all_links(b, b->sends)}));
+        TRY(ccl_sched_put(b->sched,
+                          (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, root_slot, 1, 0),
+                                            .out[0] = all_links(b, b->sends)}));
     }
-    return add(b, (struct ccl_step){.in[0] = one_link(b->recvs, root_exec),
-                                    .out[1] = local_slots(b, CCL_OUT, 0)});
-}
-
-static uint16_t most_locals(const struct ccl_view *view)
-{
-    uint16_t most = 0;
-    for (uint16_t e = 0; e < view->nexecs; e++)
-        if (ccl_view_count(view, e) > most) most = ccl_view_count(view, e);
-    return most;
+    return ccl_sched_put(b->sched,
+                         (struct ccl_step){.in[0] = one_link(b->recvs, root_exec),
+                                           .out[1] = ccl_view_locals(b->view, CCL_OUT, 0)});
 }
 
 static ncclResult_t add_all_gather(struct build *b)
 {
     const struct ccl_view *view = b->view;
-    for (uint16_t i = 0; i < most_locals(view); i++) {
+    for (uint16_t i = 0; i < ccl_view_most(view); i++) {
         if (i < ccl_view_count(view, view->self)) {
             uint16_t slot = (uint16_t)(view->first_slot[view->self] + i);
-            TRY(add(b, (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, slot, 1, 0),
-                                         .out[0] = all_links(b, b->sends)}));
+            TRY(ccl_sched_put(b->sched,
+                              (struct ccl_step){.in[1] = ccl_range_slots(CCL_IN, slot, 1, 0),
+                                                .out[0] = all_links(b, b->sends)}));
         }
         for (uint16_t e = 0; e < view->nexecs; e++) {
             if (i >= ccl_view_count(view, e)) continue;
             uint16_t rank = view->rank_of[view->first_slot[e] + i];
-            TRY(add(b, (struct ccl_step){.in[0] = one_link(b->recvs, e),
-                                         .out[1] = local_slots(b, CCL_OUT, rank)}));
+            TRY(ccl_sched_put(
+                b->sched, (struct ccl_step){.in[0] = one_link(b->recvs, e),
+                                            .out[1] = ccl_view_locals(b->view, CCL_OUT, rank)}));
         }
     }
     return ncclSuccess;
@@ -148,18 +131,20 @@ static ncclResult_t add_all_gather(struct build *b)
 static ncclResult_t add_reduce_scatter(struct build *b)
 {
     const struct ccl_view *view = b->view;
-    for (uint16_t i = 0; i < most_locals(view); i++) {
+    for (uint16_t i = 0; i < ccl_view_most(view); i++) {
         for (uint16_t e = 0; e < view->nexecs; e++) {
             if (i >= ccl_view_count(view, e)) continue;
             uint16_t rank = view->rank_of[view->first_slot[e] + i];
-            TRY(add(b, (struct ccl_step){.in[1] = local_slots(b, CCL_IN, rank),
-                                         .out[0] = one_link(b->sends, e)}));
+            TRY(ccl_sched_put(b->sched,
+                              (struct ccl_step){.in[1] = ccl_view_locals(b->view, CCL_IN, rank),
+                                                .out[0] = one_link(b->sends, e)}));
         }
         if (i >= ccl_view_count(view, view->self)) continue;
         uint16_t slot = (uint16_t)(view->first_slot[view->self] + i);
-        TRY(add(b, (struct ccl_step){.flags = CCL_STEP_POST,
-                                     .in[0] = all_links(b, b->recvs),
-                                     .out[1] = ccl_range_slots(CCL_OUT, slot, 1, 0)}));
+        TRY(ccl_sched_put(b->sched,
+                          (struct ccl_step){.flags = CCL_STEP_POST,
+                                            .in[0] = all_links(b, b->recvs),
+                                            .out[1] = ccl_range_slots(CCL_OUT, slot, 1, 0)}));
     }
     return ncclSuccess;
 }
@@ -185,17 +170,18 @@ static ncclResult_t twoshot_build(const struct ccl_sched_args *args, struct ccl_
     sched->npieces = nexecs;
     TRY(add_links(&b));
     for (uint16_t e = 0; e < nexecs; e++)
-        TRY(add(&b, (struct ccl_step){.piece = e,
-                                      .in[1] = local_slots(&b, CCL_IN, 0),
-                                      .out[0] = one_link(b.sends, e)}));
-    TRY(add(&b, (struct ccl_step){.piece = self,
-                                  .flags = CCL_STEP_POST,
-                                  .in[0] = all_links(&b, b.recvs),
-                                  .out[0] = all_links(&b, b.sends)}));
+        TRY(ccl_sched_put(b.sched, (struct ccl_step){.piece = e,
+                                                     .in[1] = ccl_view_locals(b.view, CCL_IN, 0),
+                                                     .out[0] = one_link(b.sends, e)}));
+    TRY(ccl_sched_put(b.sched, (struct ccl_step){.piece = self,
+                                                 .flags = CCL_STEP_POST,
+                                                 .in[0] = all_links(&b, b.recvs),
+                                                 .out[0] = all_links(&b, b.sends)}));
     for (uint16_t e = 0; e < nexecs; e++)
-        TRY(add(&b, (struct ccl_step){.piece = e,
-                                      .in[0] = one_link(b.recvs, e),
-                                      .out[1] = local_slots(&b, CCL_OUT, 0)}));
+        TRY(ccl_sched_put(b.sched,
+                          (struct ccl_step){.piece = e,
+                                            .in[0] = one_link(b.recvs, e),
+                                            .out[1] = ccl_view_locals(b.view, CCL_OUT, 0)}));
     return ncclSuccess;
 }
 

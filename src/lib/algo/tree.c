@@ -97,12 +97,6 @@ static struct node find_rooted(uint16_t exec, uint16_t nexecs, uint16_t root_exe
     return node;
 }
 
-static struct ccl_range locals(const struct build *b, enum ccl_space space)
-{
-    uint16_t self = b->view->self;
-    return ccl_range_slots(space, b->view->first_slot[self], ccl_view_count(b->view, self), 0);
-}
-
 /* Links to or from up to two peers. Links that another tree has made already need not be
  * neighbours; the hop between them serves. */
 static ncclResult_t link_range(struct build *b, const uint16_t *peers, uint16_t npeers, int is_send,
@@ -120,27 +114,19 @@ static ncclResult_t link_range(struct build *b, const uint16_t *peers, uint16_t 
     return ncclSuccess;
 }
 
-static ncclResult_t add(struct build *b, struct ccl_step step)
-{
-    struct ccl_step *to = ccl_sched_add(b->sched, CCL_FOLD);
-    if (to == NULL) return ncclSystemError;
-    *to = step;
-    return ncclSuccess;
-}
-
 /* The top keeps the result and sends it in its own time, so that all executors pass the messages
  * of both trees in the same order: two trees may share a connection. */
 static ncclResult_t add_up(struct build *b, const struct node *node, uint16_t piece)
 {
-    struct ccl_step step = {.piece = piece, .in[1] = locals(b, CCL_IN)};
+    struct ccl_step step = {.piece = piece, .in[1] = ccl_view_locals(b->view, CCL_IN, 0)};
     TRY(link_range(b, node->children, node->nchildren, 0, &step.in[0]));
     if (node->is_top) {
         step.flags = CCL_STEP_POST;
-        step.out[1] = locals(b, CCL_OUT);
+        step.out[1] = ccl_view_locals(b->view, CCL_OUT, 0);
     } else {
         TRY(link_range(b, &node->parent, 1, 1, &step.out[0]));
     }
-    return add(b, step);
+    return ccl_sched_put(b->sched, step);
 }
 
 static ncclResult_t add_down(struct build *b, const struct node *node, uint16_t piece)
@@ -150,10 +136,10 @@ static ncclResult_t add_down(struct build *b, const struct node *node, uint16_t 
         step.in[1] = ccl_range_slots(CCL_OUT, b->view->first_slot[b->view->self], 1, 0);
     } else {
         TRY(link_range(b, &node->parent, 1, 0, &step.in[0]));
-        step.out[1] = locals(b, CCL_OUT);
+        step.out[1] = ccl_view_locals(b->view, CCL_OUT, 0);
     }
     TRY(link_range(b, node->children, node->nchildren, 1, &step.out[0]));
-    return add(b, step);
+    return ccl_sched_put(b->sched, step);
 }
 
 static ncclResult_t add_all_reduce(struct build *b)
@@ -170,7 +156,7 @@ static ncclResult_t add_all_reduce(struct build *b)
 
 static ncclResult_t add_reduce(struct build *b, const struct node *node)
 {
-    struct ccl_step step = {.in[1] = locals(b, CCL_IN)};
+    struct ccl_step step = {.in[1] = ccl_view_locals(b->view, CCL_IN, 0)};
     TRY(link_range(b, node->children, node->nchildren, 0, &step.in[0]));
     if (node->is_top) {
         step.flags = CCL_STEP_POST;
@@ -178,18 +164,18 @@ static ncclResult_t add_reduce(struct build *b, const struct node *node)
     } else {
         TRY(link_range(b, &node->parent, 1, 1, &step.out[0]));
     }
-    return add(b, step);
+    return ccl_sched_put(b->sched, step);
 }
 
 static ncclResult_t add_broadcast(struct build *b, const struct node *node)
 {
-    struct ccl_step step = {.out[1] = locals(b, CCL_OUT)};
+    struct ccl_step step = {.out[1] = ccl_view_locals(b->view, CCL_OUT, 0)};
     if (node->is_top)
         step.in[1] = ccl_range_slots(CCL_IN, b->view->slot_of[b->args->root], 1, 0);
     else
         TRY(link_range(b, &node->parent, 1, 0, &step.in[0]));
     TRY(link_range(b, node->children, node->nchildren, 1, &step.out[0]));
-    return add(b, step);
+    return ccl_sched_put(b->sched, step);
 }
 
 static ncclResult_t build(const struct ccl_sched_args *args, struct ccl_sched *sched)

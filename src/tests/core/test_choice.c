@@ -284,7 +284,7 @@ static void write_text(const char *path, const char *text)
 static void test_files(void)
 {
     static const char *const names[] = {"direct", "oneshot", "twoshot", "ring", "tree"};
-    char path[] = "/tmp/chorus-schedule-XXXXXX", file[64], load[64], algo[40], name[40];
+    char path[] = P_tmpdir "/chorus-schedule-XXXXXX", file[64], load[64], algo[40], name[40];
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     close(fd);
