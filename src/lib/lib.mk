@@ -23,6 +23,7 @@ LIB_SRCS += src/lib/device/device.c
 LIB_SRCS += src/lib/device/host_device.c
 LIB_SRCS += src/lib/device/host_engine.c
 LIB_SRCS += src/lib/device/host_event.c
+LIB_SRCS += src/lib/device/host_keep.c
 LIB_SRCS += src/lib/device/host_mem.c
 LIB_SRCS += src/lib/device/host_queue.c
 LIB_SRCS += src/lib/device/host_sleep.c

@@ -228,6 +228,7 @@ static ncclResult_t post_all(struct ccl_record *records, size_t n)
         if (rc == ncclSuccess) rc = posted;
     }
     device->set(caller_device);
+    ccl_device()->advance();
     return rc;
 }
 

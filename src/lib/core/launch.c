@@ -195,6 +195,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],
         .nlanes = work.nchannels,
+        .is_small = work.nchannels == 1 && bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_sched,
         .retire = retire_set,
     };
@@ -237,6 +238,7 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
         .args = &owner,
         .args_bytes = sizeof owner,
         .nlanes = 1,
+        .is_small = 1,
         .host = ccl_kernel_gate,
         .retire = retire_gate,
     };

@@ -9,6 +9,10 @@
  * earlier kernels with connections. */
 ncclResult_t ccl_launch_set(struct ccl_set *set);
 
+/* Bytes of a rank's buffer up to which the calling thread runs the kernel rather than hand it to
+ * others: about what they can move while it is handed over. */
+enum { CCL_SMALL_BYTES = 128 << 10 };
+
 /* Puts a gate on a rank's stream. `refs` counts it until it has retired. */
 ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,
                              _Atomic int *refs);

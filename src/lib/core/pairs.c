@@ -249,7 +249,11 @@ static ncclResult_t launch_party(struct ccl_party *party)
     struct ncclComm *comm = party->comm;
     struct ccl_clique *clique = comm->clique;
     int has_conns = 0;
-    for (uint32_t i = 0; i < party->npairs; i++) has_conns |= party->pairs[i].conn != NULL;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < party->npairs; i++) {
+        has_conns |= party->pairs[i].conn != NULL;
+        bytes += party->pairs[i].bytes;
+    }
     struct pairs_owner owner = {
         .work =
             {
@@ -267,6 +271,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .args = &owner,
         .args_bytes = sizeof owner,
         .nlanes = 1,
+        .is_small = bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_pairs,
         .retire = retire_pairs,
     };

@@ -25,7 +25,7 @@ enum {
 
 struct ccl_host_engine ccl_host = {.lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP};
 
-static void relax(void)
+void ccl_host_relax(void)
 {
     for (int i = 0; i < RELAXES; i++) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -149,7 +149,7 @@ static int pause_sweeping(uint64_t *spin_end_ns, int *nyields)
     if (!spins && (*nyields)++ == MAX_YIELDS) return 0;
     ccl_host_unlock();
     if (spins)
-        relax();
+        ccl_host_relax();
     else
         sched_yield();
     ccl_host_lock();
