@@ -96,8 +96,7 @@ ncclResult_t ccl_agree(struct ccl_clique *clique, const struct ccl_op *op, uint6
 {
     struct call call = describe(op, seq), other;
     struct ccl_board *own = clique->boards[clique->proc];
-    uint64_t there =
-        __atomic_load_n(&own->calls[seq % CCL_NCALLS][0], __ATOMIC_RELAXED);
+    uint64_t there = __atomic_load_n(&own->calls[seq % CCL_NCALLS][0], __ATOMIC_RELAXED);
     if (there == call.number) {
         if (!read_call(own, call.number, &other) || is_same(&other, &call)) return ncclSuccess;
         return fail(clique, &other, &call);
