@@ -258,6 +258,7 @@ static void child_late(void)
     }
     /* Until this is done, a call could be refused because of another rank's last one. */
     struct kit_op last = kit_simple(KIT_ALL_REDUCE, 8);
+    kit_sync(rank);
     kit_run(&kit, &last);
     spoil(&kit, &item, 2, 0);
     kit_close(&kit);
