@@ -78,6 +78,7 @@ LIB_SRCS += src/lib/algo/shot.c
 LIB_SRCS += src/lib/algo/tree.c
 
 # core
+LIB_SRCS += src/lib/core/agree.c
 LIB_SRCS += src/lib/core/clique.c
 LIB_SRCS += src/lib/core/comm.c
 LIB_SRCS += src/lib/core/comm_end.c

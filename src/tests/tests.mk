@@ -110,6 +110,7 @@ test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
 # a unit test.
+CORE_TESTS += test_agree
 CORE_TESTS += test_arith
 CORE_TESTS += test_choice
 CORE_TESTS += test_join
@@ -118,6 +119,7 @@ CORE_TESTS += test_order
 CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
+test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "core/agree.h"
 #include "core/join.h"
 #include "core/pairs.h"
 #include "core/plan.h"
@@ -130,6 +131,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .proc_of_exec = topo->proc_of_exec,
         .exec_of = topo->exec_of,
         .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
+        .board_bytes = sizeof(struct ccl_board),
     };
 }
 
@@ -146,6 +148,8 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
     ccl_free(clique->bells);
+    if (clique->boards != NULL && ccl_clique_is_whole(clique)) ccl_free(clique->boards[0]);
+    ccl_free(clique->boards);
     ccl_free(clique->meet_flags);
     ccl_free(clique->meet_table);
     ccl_free(clique->meet_signs);
@@ -189,6 +193,8 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
+    TRY_GOTO(rc, CCL_NEW(&clique->boards, nprocs), fail);
+    if (nprocs == 1) TRY_GOTO(rc, CCL_NEW(&clique->boards[0], 1), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
     clique->possible = ccl_plan_possible(&clique->execs[0]);
@@ -323,6 +329,10 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
             int fd = ccl_transports[t]->share(clique->transports[t]);
             TRY(swap_fds(clique, fd, take_segment));
         }
+    for (uint16_t p = 0; p < clique->topo->nprocs; p++)
+        for (int t = 0; t < CCL_NTRANSPORTS; t++)
+            if (ccl_transports[t]->board != NULL)
+                clique->boards[p] = ccl_transports[t]->board(clique->transports[t], p);
     if (ccl_bell_self_fd() < 0)
         return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
     TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));

@@ -19,8 +19,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NRECENT = 64, CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
 
+struct ccl_board;
 struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
@@ -58,13 +59,6 @@ struct ccl_queue {
     struct ccl_pending *head, *tail;
 };
 
-/* A collective as its first rank called it, to compare the others with. */
-struct ccl_issued {
-    uint64_t number; /* sequence number plus 1; 0: none yet */
-    int rank;
-    struct ccl_op op; /* its handles are not to be used */
-};
-
 struct ccl_clique {
     struct ccl_clique *next; /* in the process's registry */
     uint8_t key[16];
@@ -73,9 +67,9 @@ struct ccl_clique {
 
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
-    struct ccl_exec *execs;                /* [nlocal_execs] */
-    struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
-    struct ccl_queue *queues;              /* [nranks * nranks] by sender, receiver */
+    struct ccl_exec *execs;    /* [nlocal_execs] */
+    struct ccl_board **boards; /* [nprocs] what the ranks of each process called, core/agree.h */
+    struct ccl_queue *queues;  /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
@@ -129,6 +123,11 @@ int ccl_clique_is_local(const struct ccl_clique *clique, int rank);
 static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
 {
     return clique->topo->nprocs == 1;
+}
+/* The collective becomes sends and receives. */
+static inline int ccl_clique_expands(const struct ccl_clique *clique, enum ccl_coll coll)
+{
+    return coll >= CCL_ALL_TO_ALL && coll < CCL_NCOLLS && !ccl_clique_is_whole(clique);
 }
 
 #endif

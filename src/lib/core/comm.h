@@ -59,7 +59,7 @@ struct ncclComm {
     char name[64], net_name[32];
 
     struct ccl_latest latest; /* guarded by the clique's lock */
-    uint64_t nsets;           /* collectives issued so far */
+    uint64_t nsets;           /* collectives called so far */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
     struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */

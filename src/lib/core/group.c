@@ -9,8 +9,10 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "core/agree.h"
 #include "core/join.h"
 #include "core/pairs.h"
+#include "core/schedule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -186,7 +188,12 @@ void ccl_group_forget(struct ncclComm *comm)
 
 static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
 {
-    if (record->op.coll >= CCL_NCOLLS) return ccl_pairs_post(clique, record);
+    const struct ccl_op *op = &record->op;
+    if (op->coll >= CCL_NCOLLS) return ccl_pairs_post(clique, record);
+    if (ccl_clique_expands(clique, op->coll)) {
+        ccl_schedule_note(op->comm, op->coll, NULL, 1);
+        return ccl_agree(clique, op, op->comm->nsets++);
+    }
     return ccl_join_post(record->op.comm->exec, record);
 }
 

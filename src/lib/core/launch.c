@@ -4,6 +4,7 @@
 
 #include "algo/cost.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/plan.h"
 #include "core/schedule.h"
 #include "kernel/kernel.h"
@@ -164,6 +165,7 @@ static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
+    ccl_agree_explain(set->exec->clique);
     report_mismatch(set);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/launch.h"
 #include "kernel/fifo.h"
 #include "kernel/kernel.h"
@@ -234,6 +235,7 @@ static void retire_pairs(void *args)
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
+    ccl_agree_explain(comm->clique);
     report_sizes(party);
     if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {

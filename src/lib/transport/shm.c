@@ -1,6 +1,7 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
- * in which its executors and ranks RECEIVE; the others map it. Everyone computes the same layout,
- * so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled page by page.
+ * in which its executors and ranks RECEIVE, and its board; the others map it. Everyone computes the
+ * same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
+ * page by page.
  */
 #include "transport/transport.h"
 
@@ -39,9 +40,15 @@ static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
     return ranks * places->nranks;
 }
 
-static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
+/* The board follows the FIFOs. */
+static size_t board_at(const struct ccl_places *places, uint16_t proc)
 {
     return (fifos_of_execs(places, proc) + fifos_of_ranks(places, proc)) * places->fifo_bytes;
+}
+
+static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
+{
+    return board_at(places, proc) + places->board_bytes;
 }
 
 static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
@@ -104,6 +111,11 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     return ncclSuccess;
 }
 
+static void *board(struct ccl_transport *transport, uint16_t proc)
+{
+    return (char *)transport->segments[proc].base + board_at(&transport->places, proc);
+}
+
 const struct ccl_transport_ops ccl_transport_shm = {
     .name = "shm",
     .reach = reach,
@@ -111,5 +123,6 @@ const struct ccl_transport_ops ccl_transport_shm = {
     .share = share,
     .attach = attach,
     .fifo = fifo,
+    .board = board,
     .close = close_shm,
 };
