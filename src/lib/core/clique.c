@@ -7,6 +7,7 @@
 #include "boot/boot.h"
 #include "core/agree.h"
 #include "core/join.h"
+#include "core/launch.h"
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/schedule.h"
@@ -93,6 +94,7 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
         if (topo->proc_of_exec[e] != clique->proc) continue;
         struct ccl_exec *exec = &clique->execs[clique->nlocal_execs++];
         exec->clique = clique;
+        pthread_mutex_init(&exec->lock, NULL);
         exec->index = e;
         exec->first_slot = topo->first_slot[e];
         exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
@@ -111,6 +113,24 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
                            CCL_MAX_LOCAL);
     }
     return make_meets(clique);
+}
+
+static void set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
+{
+    clique->boards[e] = board;
+    for (uint16_t i = 0; i < clique->nlocal_execs; i++)
+        if (clique->execs[i].index == e) clique->execs[i].board = board;
+}
+
+/* Boards are shared memory where several processes take part (ccl_clique_connect). */
+static ncclResult_t make_boards(struct ccl_clique *clique)
+{
+    uint16_t nexecs = clique->topo->nexecs;
+    TRY(CCL_NEW(&clique->boards, nexecs));
+    if (!ccl_clique_is_whole(clique)) return ncclSuccess;
+    TRY(CCL_NEW(&clique->own_boards, nexecs));
+    for (uint16_t e = 0; e < nexecs; e++) set_board(clique, e, &clique->own_boards[e]);
+    return ncclSuccess;
 }
 
 /* Where the second ring of a FIFO starts. */
@@ -141,15 +161,17 @@ static void free_clique(struct ccl_clique *clique)
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
+        ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
+        pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_pairs_free(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
     ccl_free(clique->bells);
-    if (clique->boards != NULL && ccl_clique_is_whole(clique)) ccl_free(clique->boards[0]);
     ccl_free(clique->boards);
+    ccl_free(clique->own_boards);
     ccl_free(clique->meet_flags);
     ccl_free(clique->meet_table);
     ccl_free(clique->meet_signs);
@@ -193,10 +215,9 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
-    TRY_GOTO(rc, CCL_NEW(&clique->boards, nprocs), fail);
-    if (nprocs == 1) TRY_GOTO(rc, CCL_NEW(&clique->boards[0], 1), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
+    TRY_GOTO(rc, make_boards(clique), fail);
     clique->possible = ccl_plan_possible(&clique->execs[0]);
     struct ccl_places places = places_of(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
@@ -329,10 +350,10 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
             int fd = ccl_transports[t]->share(clique->transports[t]);
             TRY(swap_fds(clique, fd, take_segment));
         }
-    for (uint16_t p = 0; p < clique->topo->nprocs; p++)
+    for (uint16_t e = 0; e < clique->topo->nexecs; e++)
         for (int t = 0; t < CCL_NTRANSPORTS; t++)
             if (ccl_transports[t]->board != NULL)
-                clique->boards[p] = ccl_transports[t]->board(clique->transports[t], p);
+                set_board(clique, e, ccl_transports[t]->board(clique->transports[t], e));
     if (ccl_bell_self_fd() < 0)
         return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
     TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));

@@ -1,8 +1,9 @@
 /* clique.h: the part of a communicator that lives in this process.
  *
  * A clique holds the ranks of one communicator in this process, their executors, connections and
- * joins. Its lock guards everything here but the words that kernels read. Handles (comm.h) point
- * to it; it dies with the last of them.
+ * joins. Each executor has a lock for its collectives, so that threads of different executors do
+ * not meet; the lock of the clique guards messages and what is made once. Words that kernels read
+ * need none. Handles (comm.h) point to it; it dies with the last of them.
  */
 #ifndef CCL_CORE_CLIQUE_H
 #define CCL_CORE_CLIQUE_H
@@ -19,12 +20,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
-struct ccl_board;
 struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
+struct ccl_recipe;
 
 /* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
 struct ccl_turn {
@@ -34,9 +35,12 @@ struct ccl_turn {
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
     struct ccl_clique *clique;
+    pthread_mutex_t lock; /* of what follows; taken before the clique's */
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
+    struct ccl_board *board; /* what it called, core/agree.h */
     struct ccl_plan *plans;  /* schedules made so far */
+    struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
     struct ccl_set *open;    /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
@@ -68,7 +72,8 @@ struct ccl_clique {
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
     struct ccl_exec *execs;    /* [nlocal_execs] */
-    struct ccl_board **boards; /* [nprocs] what the ranks of each process called, core/agree.h */
+    struct ccl_board **boards; /* [nexecs] what each executor called, core/agree.h */
+    struct ccl_board *own_boards;
     struct ccl_queue *queues;  /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
@@ -113,7 +118,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 
 /* A new connection end of an executor (or rank) of this process, for one protocol; freed by the
- * caller. Lock held. */
+ * caller. Lock of the clique held. */
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 

@@ -12,7 +12,6 @@
 #include "core/agree.h"
 #include "core/join.h"
 #include "core/pairs.h"
-#include "core/schedule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -186,54 +185,91 @@ void ccl_group_forget(struct ncclComm *comm)
     group->nrecords = kept;
 }
 
-static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
+static int is_message(const struct ccl_record *record)
 {
-    const struct ccl_op *op = &record->op;
-    if (op->coll >= CCL_NCOLLS) return ccl_pairs_post(clique, record);
-    if (ccl_clique_expands(clique, op->coll)) {
-        ccl_schedule_note(op->comm, op->coll, NULL, 1);
-        return ccl_agree(clique, op, op->comm->nsets++);
-    }
-    return ccl_join_post(record->op.comm->exec, record);
+    return record->op.coll >= CCL_NCOLLS;
 }
 
-/* Posts and launches the records of one clique from `first` on, all under its lock. Their streams
- * belong to the device of their rank, which is current meanwhile. */
-static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *records, size_t n)
+/* One that becomes messages only takes its number, and is compared with the others' calls. */
+static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_record *record)
 {
-    const struct chorus_devices *device = &ccl_device()->base;
+    const struct ccl_op *op = &record->op;
+    if (!ccl_clique_expands(exec->clique, op->coll)) return ccl_join_post(exec, record);
+    op->comm->latest = (struct ccl_latest){.coll = op->coll, .nchannels = 1};
+    return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
+}
+
+/* The collectives of one executor, and the kernels of those that are complete. Their streams belong
+ * to the executor's device, which is current meanwhile. */
+static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n)
+{
+    struct ccl_clique *clique = exec->clique;
+    pthread_mutex_lock(&exec->lock);
+    ncclResult_t rc = ccl_clique_error(clique);
+    for (size_t i = 0; rc == ncclSuccess && i < n; i++)
+        if (records[i].op.comm->exec == exec && !is_message(&records[i]))
+            rc = post_collective(exec, &records[i]);
+    if (rc == ncclSuccess && exec->open != NULL) {
+        ccl_device()->base.set(records[0].op.comm->device);
+        rc = ccl_join_flush(exec);
+    }
+    pthread_mutex_unlock(&exec->lock);
+    return rc;
+}
+
+static ncclResult_t post_messages(struct ccl_clique *clique, const struct ccl_record *records,
+                                  size_t n)
+{
     pthread_mutex_lock(&clique->lock);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
-        if (records[i].op.comm->clique == clique) rc = post_record(clique, &records[i]);
-    for (uint16_t e = 0; rc == ncclSuccess && e < clique->nlocal_execs; e++) {
-        struct ccl_exec *exec = &clique->execs[e];
-        if (exec->open == NULL) continue;
-        device->set(clique->topo->peers[exec->view.rank_of[exec->first_slot]].device);
-        rc = ccl_join_flush(exec);
-    }
+        if (records[i].op.comm->clique == clique && is_message(&records[i]))
+            rc = ccl_pairs_post(clique, &records[i]);
     if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
-    /* Some records were posted and others not: nobody could tell what comes next. */
-    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
-        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&clique->lock);
     return rc;
 }
 
-static ncclResult_t post_all(struct ccl_record *records, size_t n)
+/* True for the first record that concerns the executor (or, of messages, the clique). */
+static int is_first(const struct ccl_record *records, size_t i, int of_messages)
+{
+    const struct ncclComm *comm = records[i].op.comm;
+    for (size_t j = 0; j < i; j++) {
+        if (is_message(&records[j]) != of_messages) continue;
+        if (of_messages ? records[j].op.comm->clique == comm->clique
+                        : records[j].op.comm->exec == comm->exec)
+            return 0;
+    }
+    return 1;
+}
+
+/* Posts what the record at `i` is the first of. When some records were posted and others not,
+ * nobody could tell what comes next: the communicator has failed. */
+static ncclResult_t post_from(const struct ccl_record *records, size_t i, size_t n)
+{
+    struct ccl_clique *clique = records[i].op.comm->clique;
+    ncclResult_t rc = is_message(&records[i])
+                          ? post_messages(clique, records + i, n - i)
+                          : post_exec(records[i].op.comm->exec, records + i, n - i);
+    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
+        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
+    return rc;
+}
+
+/* Collectives go first: what has become messages is compared before they can wait. */
+static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     const struct chorus_devices *device = &ccl_device()->base;
     ncclResult_t rc = ncclSuccess;
     int caller_device = 0;
     device->get(&caller_device);
-    for (size_t i = 0; i < n; i++) {
-        struct ccl_clique *clique = records[i].op.comm->clique;
-        size_t before = 0;
-        while (records[before].op.comm->clique != clique) before++;
-        if (before < i) continue; /* posted with the first record of its clique */
-        ncclResult_t posted = post_clique(clique, records + i, n - i);
-        if (rc == ncclSuccess) rc = posted;
-    }
+    for (int of_messages = 0; of_messages < 2; of_messages++)
+        for (size_t i = 0; i < n; i++) {
+            if (is_message(&records[i]) != of_messages || !is_first(records, i, of_messages))
+                continue;
+            ncclResult_t posted = post_from(records, i, n);
+            if (rc == ncclSuccess) rc = posted;
+        }
     device->set(caller_device);
     ccl_device()->advance();
     return rc;
@@ -242,10 +278,7 @@ static ncclResult_t post_all(struct ccl_record *records, size_t n)
 ncclResult_t ccl_group_add(const struct ccl_record *record)
 {
     struct group *group = &my_group;
-    if (group->depth == 0) {
-        struct ccl_record alone = *record;
-        return post_all(&alone, 1);
-    }
+    if (group->depth == 0) return post_all(record, 1);
     TRY(ccl_grow((void **)&group->records, group->nrecords, &group->records_room,
                  sizeof *group->records));
     group->records[group->nrecords++] = *record;

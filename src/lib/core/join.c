@@ -131,7 +131,7 @@ static ncclResult_t check_agreement(struct ccl_set *set, const struct ccl_op *op
     const struct ccl_op *member = find_member_call(set);
     ncclResult_t rc = ncclSuccess;
     if (member != NULL) rc = ccl_agree_pair(clique, member, op, set->seq);
-    if (rc == ncclSuccess) rc = ccl_agree(clique, op, set->seq);
+    if (rc == ncclSuccess) rc = ccl_agree(set->exec, op, set->seq, &set->call);
     if (rc != ncclSuccess) move_set(set, CCL_JOIN_DISAGREE);
     return rc;
 }

@@ -1,4 +1,5 @@
-/* launch.h: filling works and handing them to the device. Lock of the clique held.
+/* launch.h: filling works and handing them to the device. Lock of the executor held, or of the
+ * clique for messages.
  */
 #ifndef CCL_CORE_LAUNCH_H
 #define CCL_CORE_LAUNCH_H
@@ -8,6 +9,9 @@
 /* Launches the kernel of a complete set on the stream of its last member, behind the executor's
  * earlier kernels with connections. */
 ncclResult_t ccl_launch_set(struct ccl_set *set);
+
+/* Frees what launches of the executor have cached. */
+void ccl_launch_free(struct ccl_exec *exec);
 
 /* Bytes of a rank's buffer up to which the calling thread runs the kernel rather than hand it to
  * others: about what they can move while it is handed over. */

@@ -235,7 +235,7 @@ static void retire_pairs(void *args)
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
-    ccl_agree_explain(comm->clique);
+    ccl_agree_explain(comm->exec);
     report_sizes(party);
     if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
@@ -244,6 +244,11 @@ static void retire_pairs(void *args)
     }
     atomic_fetch_sub_explicit(&party->refs, 1, memory_order_release);
     ccl_launch_retired(comm);
+}
+
+static const struct ccl_board *const *boards_of(const struct ccl_clique *clique)
+{
+    return (const struct ccl_board *const *)clique->boards;
 }
 
 static ncclResult_t launch_party(struct ccl_party *party)
@@ -261,7 +266,11 @@ static ncclResult_t launch_party(struct ccl_party *party)
             {
                 .pairs = party->pairs,
                 .own_gate = party->has_gate ? &party->gate : NULL,
+                .boards = clique->topo->nexecs > 1 ? boards_of(clique) : NULL,
+                .call = comm->call,
                 .npairs = party->npairs,
+                .nexecs = clique->topo->nexecs,
+                .self = comm->exec->index,
                 .abort_word = &clique->abort_word,
                 .note = &comm->p2p_note,
                 .error = &clique->kernel_error,

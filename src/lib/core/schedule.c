@@ -84,29 +84,15 @@ static const char *name_transport(const struct ccl_clique *clique, int has_links
     return clique->topo->nprocs == clique->topo->nexecs ? "shm" : "p2p+shm";
 }
 
-void ccl_schedule_note(struct ncclComm *comm, enum ccl_coll coll, const struct ccl_plan *plan,
-                       uint16_t nchannels)
-{
-    int has_links = plan == NULL || plan->sched.nlinks > 0;
-    comm->latest = (struct ccl_latest){
-        .coll = coll,
-        .plan = plan,
-        .algorithm = plan != NULL ? plan->name : "pairwise",
-        .protocol = has_links ? ccl_proto_name(plan != NULL ? plan->proto : CCL_PROTO_SIMPLE) : "-",
-        .transport = name_transport(comm->clique, has_links),
-        .nchannels = nchannels,
-    };
-}
-
 static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct ccl_latest *latest)
 {
     TRY(ccl_comm_check(comm, function));
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING)
         return ccl_err(ncclInvalidArgument, "%s: the communicator is being initialised", function);
-    pthread_mutex_lock(&comm->clique->lock);
+    pthread_mutex_lock(&comm->exec->lock);
     *latest = comm->latest;
-    pthread_mutex_unlock(&comm->clique->lock);
-    if (latest->algorithm != NULL) return ncclSuccess;
+    pthread_mutex_unlock(&comm->exec->lock);
+    if (latest->nchannels > 0) return ncclSuccess;
     return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function, comm->rank);
 }
 
@@ -116,12 +102,14 @@ ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choi
     TRY(find_latest(comm, "chorus_comm_last_choice", &latest));
     if (choice == NULL)
         return ccl_err(ncclInvalidArgument, "chorus_comm_last_choice: choice is NULL");
+    const struct ccl_plan *plan = latest.plan;
+    int has_links = plan == NULL || plan->sched.nlinks > 0;
     *choice = (struct chorus_choice){
         .size = sizeof *choice,
         .collective = ccl_coll_name(latest.coll),
-        .algorithm = latest.algorithm,
-        .protocol = latest.protocol,
-        .transport = latest.transport,
+        .algorithm = plan != NULL ? plan->name : "pairwise",
+        .protocol = has_links ? ccl_proto_name(plan != NULL ? plan->proto : CCL_PROTO_SIMPLE) : "-",
+        .transport = name_transport(comm->clique, has_links),
         .channels = latest.nchannels,
     };
     return ncclSuccess;

@@ -1,5 +1,5 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
- * in which its executors and ranks RECEIVE, and its board; the others map it. Everyone computes the
+ * in which its executors and ranks RECEIVE, and their boards; the others map it. Everyone computes the
  * same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
  * page by page.
  */
@@ -26,11 +26,16 @@ static uint16_t proc_of_rank(const struct ccl_places *places, uint16_t rank)
 
 /* FIFOs of a segment: first those of the process's executors, [receiver][sender][channel], then
  * those of its ranks, [receiver][sender]. Receivers count within the process. */
-static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
+static size_t count_execs(const struct ccl_places *places, uint16_t proc, uint16_t below)
 {
     size_t execs = 0;
-    for (uint16_t e = 0; e < places->nexecs; e++) execs += places->proc_of_exec[e] == proc;
-    return execs * places->nexecs * places->nchannels;
+    for (uint16_t e = 0; e < below; e++) execs += places->proc_of_exec[e] == proc;
+    return execs;
+}
+
+static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
+{
+    return count_execs(places, proc, places->nexecs) * places->nexecs * places->nchannels;
 }
 
 static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
@@ -40,15 +45,16 @@ static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
     return ranks * places->nranks;
 }
 
-/* The board follows the FIFOs. */
-static size_t board_at(const struct ccl_places *places, uint16_t proc)
+/* The boards of the process's executors follow the FIFOs. */
+static size_t boards_at(const struct ccl_places *places, uint16_t proc)
 {
     return (fifos_of_execs(places, proc) + fifos_of_ranks(places, proc)) * places->fifo_bytes;
 }
 
 static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
 {
-    return board_at(places, proc) + places->board_bytes;
+    return boards_at(places, proc) +
+           count_execs(places, proc, places->nexecs) * places->board_bytes;
 }
 
 static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
@@ -59,7 +65,7 @@ static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_
         for (uint16_t r = 0; r < id->receiver; r++) place += proc_of_rank(places, r) == proc;
         return fifos_of_execs(places, proc) + place * places->nranks + id->sender;
     }
-    for (uint16_t e = 0; e < id->receiver; e++) place += places->proc_of_exec[e] == proc;
+    place = count_execs(places, proc, id->receiver);
     return (place * places->nexecs + id->sender) * places->nchannels + id->channel;
 }
 
@@ -111,9 +117,12 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     return ncclSuccess;
 }
 
-static void *board(struct ccl_transport *transport, uint16_t proc)
+static void *board(struct ccl_transport *transport, uint16_t exec)
 {
-    return (char *)transport->segments[proc].base + board_at(&transport->places, proc);
+    const struct ccl_places *places = &transport->places;
+    uint16_t proc = places->proc_of_exec[exec];
+    return (char *)transport->segments[proc].base + boards_at(places, proc) +
+           count_execs(places, proc, exec) * places->board_bytes;
 }
 
 const struct ccl_transport_ops ccl_transport_shm = {
