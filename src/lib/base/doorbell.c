@@ -1,6 +1,8 @@
-/* Doorbells over futexes. The sequentially consistent fences in ring and prepare are the two
- * halves of one store-buffer pattern: the ringer stores its flag, fences, reads `sleepers`; the
- * sleeper adds to `sleepers`, fences, reads the flags. At least one of them sees the other. */
+/* Doorbells over futexes. Ring and prepare are the two halves of one store-buffer pattern: the
+ * ringer stores its flag, fences, reads `sleepers`; the sleeper adds to `sleepers`, fences, reads
+ * the flags. At least one of them sees the other. A fence on each flag would wait for the flag's
+ * cache line, so the rare sleeper executes it for the ringers, where the system can (membarrier,
+ * of which all processes take part that registered). */
 #define _GNU_SOURCE
 #include "base/doorbell.h"
 
@@ -10,6 +12,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,9 +27,18 @@ static struct ccl_bell *self_bell;
 static int self_fd = -1;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 
+static int is_registered;
+
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
 static void make_self(void)
 {
     self_bell = &fallback_bell;
+    is_registered = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+    fallback_bell.does_barrier = (uint32_t)is_registered;
     int fd = CCL_FAULT("bell-memfd") ? -1 : memfd_create("chorus-bell", MFD_CLOEXEC);
     if (fd < 0) return;
     void *page = MAP_FAILED;
@@ -37,6 +49,7 @@ static void make_self(void)
         return;
     }
     self_bell = page;
+    self_bell->does_barrier = (uint32_t)is_registered;
     self_fd = fd;
 }
 
@@ -77,7 +90,10 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct t
 
 void ccl_bell_ring(struct ccl_bell *bell)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    if (is_registered && bell->does_barrier)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) == 0) return;
     atomic_fetch_add_explicit(&bell->rings, 1, memory_order_relaxed);
     futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
@@ -88,6 +104,7 @@ uint32_t ccl_bell_prepare(struct ccl_bell *bell)
     uint32_t seen = atomic_load_explicit(&bell->rings, memory_order_relaxed);
     atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
+    if (bell->does_barrier) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
     return seen;
 }
 

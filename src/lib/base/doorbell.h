@@ -1,8 +1,8 @@
 /* Doorbells: how a waiting process learns that some flag it polls may have changed.
  *
  * Each process has ONE doorbell in a memfd page that peers map. Whoever publishes a flag (FIFO
- * slot, credit, event, gate) rings the bell of the process that polls it. A ring is a fence and
- * a load when nobody sleeps there. Pattern of a sleeper:
+ * slot, credit, event, gate) rings the bell of the process that polls it. A ring is a load when
+ * nobody sleeps there, where the kernel has membarrier(2), else a fence and a load. Pattern of a sleeper:
  *     seen = ccl_bell_prepare(bell);      // announces the sleeper, then
  *     if (poll everything once more finds something) { ccl_bell_cancel(bell); continue; }
  *     ccl_bell_sleep(bell, seen, timeout_us);
@@ -18,6 +18,7 @@
 struct ccl_bell {
     _Alignas(64) _Atomic uint32_t rings; /* futex word */
     _Atomic uint32_t sleepers;
+    uint32_t does_barrier; /* sleepers order ringers from afar; set before anyone maps the bell */
 };
 
 /* This process's bell; made at first use and kept for the life of the process. On failure of

@@ -34,7 +34,7 @@ struct ccl_turn {
 
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
-    struct ccl_clique *clique;
+    _Alignas(64) struct ccl_clique *clique; /* executors of different threads share no line */
     pthread_mutex_t lock; /* of what follows; taken before the clique's */
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;

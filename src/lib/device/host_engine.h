@@ -161,7 +161,7 @@ void ccl_host_session(struct ccl_host_thread *me);                   /* (locked)
 void ccl_host_lead(struct ccl_host_thread *me, uint32_t timeout_us); /* (locked) */
 void ccl_host_hand_over(void);                                       /* (locked) */
 
-void ccl_host_relax(void); /* some tens of nanoseconds */
+void ccl_host_relax(void);
 
 /* host_keep.c. _keep takes a small kernel on an idle stream, else 0 and it is to be enqueued;
  * _advance runs what the thread keeps once; _run_kept runs a kept kernel of the stream until

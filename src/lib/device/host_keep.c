@@ -19,6 +19,7 @@ enum {
     SPIN_NS = 2000,       /* runs that bring nothing go on so long */
     YIELD_NS = 100000,    /* and then, each behind a yield, until here */
     POLLS_PER_CLOCK = 16, /* runs between two looks at the clock */
+    LINGER_POLLS = 16,    /* runs at the end of the call that launched */
     LUCK = 8,             /* waits in a row that spinning did not shorten: then no more spinning */
     LUCK_RETRY = 64,      /* but for one wait of so many */
 };
@@ -52,12 +53,18 @@ static uint32_t look(const struct ccl_host_stream *stream)
     return atomic_load_explicit(&stream->keep, memory_order_relaxed);
 }
 
+/* Memory for the kernel that the stream keeps next. Without it the engine runs that one. */
+static void rearm(struct ccl_host_stream *stream)
+{
+    if (ccl_host_take_op(1, &stream->kept) != ncclSuccess) stream->kept = NULL;
+}
+
 /* Puts the kept kernel, if there is one, at the head of the empty queue. (locked) */
 static void give_kept(struct ccl_host_stream *stream, uint32_t was)
 {
     if (was != CCL_HOST_KEEPS) return;
     ccl_host_append(stream->kept, stream);
-    stream->kept = NULL;
+    rearm(stream);
 }
 
 void ccl_host_claim(struct ccl_host_stream *stream)
@@ -135,9 +142,28 @@ static void call_watcher(void)
     ccl_host_unlock();
 }
 
+/* Runs a lone kernel until it is done or a moment is over: ranks that call at the same time need no
+ * more. The stream stays BUSY, since what is ordered between threads in between would wait for
+ * the cache line of the flag that the kernel has just set. 1 when the stream still keeps it. */
+static int try_linger(struct ccl_host_stream *stream)
+{
+    if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) return 0;
+    int is_done = run_kept(stream);
+    for (int i = 0; !is_done && own.luck > 0 && i < LINGER_POLLS; i++) {
+        ccl_host_relax();
+        is_done = run_kept(stream);
+    }
+    let_go(stream, is_done ? CCL_HOST_OPEN : CCL_HOST_KEEPS);
+    return !is_done;
+}
+
 void ccl_host_advance(void)
 {
-    run_own(NULL);
+    drop_stale();
+    if (own.n == 1)
+        own.n = (uint32_t)try_linger(own.streams[0]);
+    else
+        run_own(NULL);
     if (own.n > 0) call_watcher();
 }
 
@@ -165,21 +191,21 @@ int ccl_host_keep(struct ccl_host_stream *stream, const struct ccl_launch_spec *
 /* ---- waiting ---- */
 
 struct patience {
-    uint64_t began_ns, spin_ns;
+    uint64_t began_ns;
     uint32_t npolls;
+    int spins; /* else it yields */
 };
 
 /* Where threads are more than cores, the flag that is spun for is set by one that cannot run. */
-static uint64_t choose_spin_ns(void)
+static struct patience be_patient(void)
 {
-    return own.luck > 0 || ++own.nwaits % LUCK_RETRY == 0 ? SPIN_NS : 0;
+    return (struct patience){.spins = own.luck > 0 || ++own.nwaits % LUCK_RETRY == 0};
 }
 
 static void note_luck(const struct patience *wait, int is_done)
 {
-    if (wait->npolls < POLLS_PER_CLOCK) return; /* the clock was never read */
-    int is_lucky = is_done && wait->spin_ns > 0 && ccl_clock_ns() < wait->began_ns + wait->spin_ns;
-    if (is_lucky)
+    if (wait->npolls == 0) return;
+    if (is_done && wait->spins)
         own.luck = LUCK;
     else if (own.luck > 0)
         own.luck--;
@@ -188,22 +214,18 @@ static void note_luck(const struct patience *wait, int is_done)
 /* Between two runs that brought nothing; 0 when it is time to sleep. */
 static int pause_polling(struct patience *wait)
 {
-    if (++wait->npolls < POLLS_PER_CLOCK) {
+    if (wait->spins && ++wait->npolls % POLLS_PER_CLOCK != 0) {
         ccl_host_relax();
         return 1;
     }
     uint64_t now_ns = ccl_clock_ns();
-    if (wait->began_ns == 0) {
-        wait->began_ns = now_ns;
-        wait->spin_ns = choose_spin_ns();
-    }
+    if (wait->began_ns == 0) wait->began_ns = now_ns;
     uint64_t waited_ns = now_ns - wait->began_ns;
-    if (waited_ns < wait->spin_ns)
-        ccl_host_relax();
-    else if (waited_ns < YIELD_NS)
-        sched_yield();
-    else
-        return 0;
+    if (waited_ns >= YIELD_NS) return 0;
+    if (wait->spins && waited_ns < SPIN_NS) return 1;
+    wait->spins = 0;
+    wait->npolls++;
+    sched_yield();
     return 1;
 }
 
@@ -226,7 +248,7 @@ static void give_own(void)
  * takes too long: then it goes to the engine. */
 static int run_to_end(struct ccl_host_stream *stream)
 {
-    struct patience wait = {0};
+    struct patience wait = be_patient();
     int is_done;
     while (!(is_done = run_kept(stream))) {
         if (own.n > 0) run_own(stream);
@@ -274,8 +296,8 @@ static struct ccl_host_stream *known;
  * for it the engine runs them all the same. */
 void ccl_host_let_keep(struct ccl_host_stream *stream)
 {
-    if (stream->kept != NULL || stream->queue != &stream->own_queue) return;
-    if (ccl_host_take_op(1, &stream->kept) != ncclSuccess) return;
+    if (stream->queue != &stream->own_queue) return;
+    if (stream->kept == NULL) rearm(stream);
     if (stream->is_known) return;
     stream->is_known = 1;
     stream->next_known = known;
