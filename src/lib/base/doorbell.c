@@ -23,7 +23,7 @@
 enum { PAGE_BYTES = 4096 };
 
 static struct ccl_bell fallback_bell;
-static struct ccl_bell *self_bell;
+static struct ccl_bell *_Atomic self_bell; /* NULL before the first use */
 static int self_fd = -1;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 
@@ -34,29 +34,35 @@ static long membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
+static void set_self(struct ccl_bell *bell)
+{
+    bell->does_barrier = (uint32_t)is_registered;
+    atomic_store_explicit(&self_bell, bell, memory_order_release);
+}
+
 static void make_self(void)
 {
-    self_bell = &fallback_bell;
     is_registered = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-    fallback_bell.does_barrier = (uint32_t)is_registered;
     int fd = CCL_FAULT("bell-memfd") ? -1 : memfd_create("chorus-bell", MFD_CLOEXEC);
-    if (fd < 0) return;
     void *page = MAP_FAILED;
-    if (ftruncate(fd, PAGE_BYTES) == 0)
+    if (fd >= 0 && ftruncate(fd, PAGE_BYTES) == 0)
         page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) {
-        close(fd);
+    if (page != MAP_FAILED) {
+        self_fd = fd;
+        set_self(page);
         return;
     }
-    self_bell = page;
-    self_bell->does_barrier = (uint32_t)is_registered;
-    self_fd = fd;
+    if (fd >= 0) close(fd);
+    set_self(&fallback_bell);
 }
 
 struct ccl_bell *ccl_bell_self(void)
 {
+    /* Acquire pairs with make_self: the bell is set up. */
+    struct ccl_bell *bell = atomic_load_explicit(&self_bell, memory_order_acquire);
+    if (bell != NULL) return bell;
     pthread_once(&self_once, make_self);
-    return self_bell;
+    return atomic_load_explicit(&self_bell, memory_order_relaxed);
 }
 
 int ccl_bell_self_fd(void)

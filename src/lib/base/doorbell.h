@@ -2,10 +2,10 @@
  *
  * Each process has ONE doorbell in a memfd page that peers map. Whoever publishes a flag (FIFO
  * slot, credit, event, gate) rings the bell of the process that polls it. A ring is a load when
- * nobody sleeps there, where the kernel has membarrier(2), else a fence and a load. Pattern of a sleeper:
- *     seen = ccl_bell_prepare(bell);      // announces the sleeper, then
- *     if (poll everything once more finds something) { ccl_bell_cancel(bell); continue; }
- *     ccl_bell_sleep(bell, seen, timeout_us);
+ * nobody sleeps there, where the kernel has membarrier(2), else a fence and a load. Pattern of a
+ * sleeper: seen = ccl_bell_prepare(bell);      // announces the sleeper, then if (poll everything
+ * once more finds something) { ccl_bell_cancel(bell); continue; } ccl_bell_sleep(bell, seen,
+ * timeout_us);
  */
 #ifndef CCL_BASE_DOORBELL_H
 #define CCL_BASE_DOORBELL_H

@@ -35,11 +35,11 @@ struct ccl_turn {
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
     _Alignas(64) struct ccl_clique *clique; /* executors of different threads share no line */
-    pthread_mutex_t lock; /* of what follows; taken before the clique's */
+    pthread_mutex_t lock;                   /* of what follows; taken before the clique's */
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
-    struct ccl_board *board; /* what it called, core/agree.h */
-    struct ccl_plan *plans;  /* schedules made so far */
+    struct ccl_board *board;                  /* what it called, core/agree.h */
+    struct ccl_plan *plans;                   /* schedules made so far */
     struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
     struct ccl_set *open;    /* first of them that is not launched */
@@ -74,7 +74,7 @@ struct ccl_clique {
     struct ccl_exec *execs;    /* [nlocal_execs] */
     struct ccl_board **boards; /* [nexecs] what each executor called, core/agree.h */
     struct ccl_board *own_boards;
-    struct ccl_queue *queues;  /* [nranks * nranks] by sender, receiver */
+    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */

@@ -185,6 +185,13 @@ void ccl_group_forget(struct ncclComm *comm)
     group->nrecords = kept;
 }
 
+static void enter_device(int device)
+{
+    int current = device;
+    ccl_device()->base.get(&current);
+    if (current != device) ccl_device()->base.set(device);
+}
+
 static int is_message(const struct ccl_record *record)
 {
     return record->op.coll >= CCL_NCOLLS;
@@ -210,7 +217,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
         if (records[i].op.comm->exec == exec && !is_message(&records[i]))
             rc = post_collective(exec, &records[i]);
     if (rc == ncclSuccess && exec->open != NULL) {
-        ccl_device()->base.set(records[0].op.comm->device);
+        enter_device(records[0].op.comm->device);
         rc = ccl_join_flush(exec);
     }
     pthread_mutex_unlock(&exec->lock);
@@ -259,18 +266,18 @@ static ncclResult_t post_from(const struct ccl_record *records, size_t i, size_t
 /* Collectives go first: what has become messages is compared before they can wait. */
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
-    const struct chorus_devices *device = &ccl_device()->base;
     ncclResult_t rc = ncclSuccess;
     int caller_device = 0;
-    device->get(&caller_device);
-    for (int of_messages = 0; of_messages < 2; of_messages++)
+    ccl_device()->base.get(&caller_device);
+    if (n == 1) rc = post_from(records, 0, 1);
+    for (int of_messages = 0; n > 1 && of_messages < 2; of_messages++)
         for (size_t i = 0; i < n; i++) {
             if (is_message(&records[i]) != of_messages || !is_first(records, i, of_messages))
                 continue;
             ncclResult_t posted = post_from(records, i, n);
             if (rc == ncclSuccess) rc = posted;
         }
-    device->set(caller_device);
+    enter_device(caller_device);
     ccl_device()->advance();
     return rc;
 }

@@ -97,8 +97,7 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->type = (uint8_t)op->type;
     if (plan->proto == CCL_PROTO_LL) work->flags |= CCL_WORK_LL;
     work->lag = (uint8_t)plan->sched.lag;
-    work->nchannels =
-        count_channels(exec, plan, work->count_elems * elem_bytes, op->comm->device);
+    work->nchannels = count_channels(exec, plan, work->count_elems * elem_bytes, op->comm->device);
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, plan->sched.pack);
     ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? place_bytes : 0);
 }
@@ -236,7 +235,7 @@ static void retire_set(void *args)
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
-    if (work->turn != NULL) ccl_turn_pass(work->turn);
+    if (work->turn != NULL) ccl_turn_pass(work->turn, work->ticket);
     for (uint16_t i = 0; i < work->nlocal; i++)
         if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());

@@ -30,10 +30,11 @@ static inline uint64_t *ccl_turn_take(struct ccl_turn *turn, uint64_t *ticket)
     return &turn->due;
 }
 
-/* Called when the kernel retires. Release publishes what it left in its connections. */
-static inline void ccl_turn_pass(uint64_t *due)
+/* Called when the kernel retires, whose turn it is (or the communicator was aborted). Release
+ * publishes what it left in its connections. */
+static inline void ccl_turn_pass(uint64_t *due, uint64_t ticket)
 {
-    __atomic_add_fetch(due, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(due, ticket + 1, __ATOMIC_RELEASE);
 }
 
 /* Launches a kernel of rank `comm` that counts in comm->flying; shared with pairs.c. */

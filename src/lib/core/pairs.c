@@ -237,7 +237,7 @@ static void retire_pairs(void *args)
     struct ncclComm *comm = party->comm;
     ccl_agree_explain(comm->exec);
     report_sizes(party);
-    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
+    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn, owner->work.ticket);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);

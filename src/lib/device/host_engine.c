@@ -20,7 +20,7 @@ enum {
     SPIN_NS = 2000,      /* sweeps that bring nothing go on so long */
     MAX_YIELDS = 3,      /* and then so many times */
     CALL_RUN_NS = 30000, /* a run this long with others waiting calls for another thread */
-    RELAXES = 8, /* between two sweeps */
+    RELAXES = 8,         /* between two sweeps */
 };
 
 struct ccl_host_engine ccl_host = {.lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP};
@@ -147,8 +147,7 @@ static int pause_sweeping(uint64_t *spin_end_ns, int *nyields)
     if (!spins && (*nyields)++ == MAX_YIELDS) return 0;
     ccl_host_unlock();
     for (int i = 0; spins && i < RELAXES; i++) ccl_host_relax();
-    if (!spins)
-        sched_yield();
+    if (!spins) sched_yield();
     ccl_host_lock();
     return 1;
 }

@@ -133,7 +133,7 @@ struct ccl_host_engine {
     int is_missed;         /* a lane that the leader did not see since is back, still blocked */
     int is_watch_called;   /* a worker has been woken to become the watcher */
     _Atomic uint32_t is_watched; /* watcher != NULL, for those without the lock */
-    uint32_t nbell;        /* threads on the bell that wait for a ready function */
+    uint32_t nbell;              /* threads on the bell that wait for a ready function */
 
     /* Wakes owed once the lock is dropped. */
     _Atomic uint32_t *wakes[CCL_HOST_MAX_WAKES];
@@ -191,9 +191,9 @@ void ccl_host_settle(void);
 /* host_queue.c: enqueue, start, complete. */
 ncclResult_t ccl_host_enqueue(struct ccl_host_stream *stream, const struct ccl_host_request *req);
 void ccl_host_append(struct ccl_host_op *op, struct ccl_host_stream *stream); /* (locked) */
-void ccl_host_complete(struct ccl_host_op *op);                 /* (locked) */
-ncclResult_t ccl_host_take_op(uint32_t nlanes, struct ccl_host_op **out); /* (locked) */
-void ccl_host_give_op(struct ccl_host_op *op);                  /* (locked) */
+void ccl_host_complete(struct ccl_host_op *op);                               /* (locked) */
+ncclResult_t ccl_host_take_op(uint32_t nlanes, struct ccl_host_op **out);     /* (locked) */
+void ccl_host_give_op(struct ccl_host_op *op);                                /* (locked) */
 void ccl_host_fill_kernel(struct ccl_host_op *op, const struct ccl_launch_spec *spec);
 void ccl_host_kick(struct ccl_host_queue *queue);               /* (locked) */
 void ccl_host_drain_kicks(void);                                /* (locked) */

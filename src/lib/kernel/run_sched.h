@@ -16,7 +16,7 @@
 struct sched_at {
     uint32_t gates_open; /* members whose streams have arrived, in order */
     uint32_t round, step;
-    uint32_t met; /* this meeting has been announced */
+    uint32_t met;    /* this meeting has been announced */
     uint32_t nwaits; /* runs that ended without anything to go on with */
 };
 

@@ -180,7 +180,7 @@ struct ccl_work {
     uint64_t piece_elems;
     uint64_t *turn; /* with connections or meetings: the kernel runs when it is `ticket` */
     uint64_t ticket;
-    uint64_t signature; /* equal on all executors that run the same operation */
+    uint64_t signature;                    /* equal on all executors that run the same operation */
     const struct ccl_board *const *boards; /* [nexecs]; NULL: nobody to disagree with */
     struct ccl_call call;
     uint32_t nrounds, divisor;

@@ -1,6 +1,6 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
- * in which its executors and ranks RECEIVE, and their boards; the others map it. Everyone computes the
- * same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
+ * in which its executors and ranks RECEIVE, and their boards; the others map it. Everyone computes
+ * the same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
  * page by page.
  */
 #include "transport/transport.h"

@@ -23,7 +23,7 @@ struct ccl_places {
     uint16_t nranks, nexecs, nprocs, self; /* self: this process */
     uint16_t nchannels;                    /* of executor connections */
     const uint16_t *proc_of_exec, *exec_of;
-    size_t fifo_bytes; /* of one FIFO, flags and ring */
+    size_t fifo_bytes;  /* of one FIFO, flags and ring */
     size_t board_bytes; /* of one executor */
 };
 
