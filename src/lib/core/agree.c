@@ -46,7 +46,6 @@ static void write_call(struct ccl_board *board, const struct call *call)
     __atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);
     for (int w = 1; w < CCL_CALL_WORDS; w++) __atomic_store_n(&to[w], words[w], __ATOMIC_RELEASE);
     __atomic_store_n(&to[0], words[0], __ATOMIC_SEQ_CST);
-    __atomic_store_n(&board->latest, call->number, __ATOMIC_RELAXED);
 }
 
 /* False when the board has not, or no longer, the call of that number. Acquires pair with the
@@ -101,6 +100,7 @@ ncclResult_t ccl_agree(struct ccl_clique *clique, const struct ccl_op *op, uint6
         if (!read_call(own, call.number, &other) || is_same(&other, &call)) return ncclSuccess;
         return fail(clique, &other, &call);
     }
+    if (own->latest < call.number) __atomic_store_n(&own->latest, call.number, __ATOMIC_RELAXED);
     if (there > call.number || !may_replace(clique, there)) return ncclSuccess;
     write_call(own, &call);
     if (ccl_clique_is_whole(clique)) return ncclSuccess;

@@ -14,7 +14,7 @@
 enum { CCL_NCALLS = 1024, CCL_CALL_WORDS = 4 };
 
 struct ccl_board {
-    uint64_t latest; /* number of the latest call written */
+    uint64_t latest; /* number of the latest call, written or not */
     uint64_t spare[7];
     uint64_t calls[CCL_NCALLS][CCL_CALL_WORDS]; /* struct call of agree.c */
 };
