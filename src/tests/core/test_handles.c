@@ -5,7 +5,6 @@
 #include "core/comm.h"
 #include "core/group.h"
 
-
 enum { NO_DEVICE = 1000000, NTAKEN = 200, NTHREADS = 4, ROUNDS = 60 };
 
 /* An initialisation that has failed, with a handle that is not dropped. */

@@ -21,11 +21,12 @@ enum { COUNT = 600, LOCAL = 3, RUN_LIMIT_MS = 15000, LETTER_LIMIT_MS = 60000 };
 /* How many of the first passes are all tried; beyond them ever fewer. */
 enum { FIRST_IN_SLICE = 4, FIRST_IN_LOOPS = 12, FIRST = 1000 };
 
-/* `lasting`: the process keeps what the fault left it with, so that it stays without peers. */
+/* `delays`: what the fault prevents belongs to the process and is made with its next communicator.
+ */
 static const struct point {
     const char *name;
     unsigned first;
-    int lasting;
+    int delays;
 } points[] = {
     {"alloc", FIRST, 0},
     {"bell-map", FIRST, 0},
@@ -228,7 +229,7 @@ static void check_fresh(void)
     kit_open(&kit, 2, 2, 64);
     kit_run(&kit, &op);
     kit_close(&kit);
-    if (proc_count() == 1 || getenv("FAULT_LASTS") != NULL) return;
+    if (proc_count() == 1) return;
     setenv("CORE_ID", getenv("FAULT_NEXT_ID"), 1);
     proc_open(&kit, 1, 64);
     kit_run(&kit, &op);
@@ -242,9 +243,9 @@ static void run_life(void (*body)(void))
     int64_t start = kit_now_ms();
     body();
     CHECK(kit_now_ms() - start < RUN_LIMIT_MS);
-    proc_check_mark();
-    proc_mark();
+    if (getenv("FAULT_DELAYS") == NULL) proc_check_mark();
     ccl_fault_disarm();
+    proc_mark();
     proc_say(ccl_fault_acted() != 0 ? 'a' : 'n');
     proc_hear('g');
     check_fresh();
@@ -296,18 +297,20 @@ static void format_id(char *text, size_t bytes)
         snprintf(text + used + 2 * i, 3, "%02x", (unsigned char)id.internal[i]);
 }
 
-/* One run: the fault acts in process `at` at pass n. Returns whether it did. */
-static int run_once(const struct scenario *scenario, const struct point *point, int at, unsigned n)
+/* One run: the fault acts in process `at` at pass n ("2"), or from then on ("2+"). Returns whether
+ * it did. */
+static int run_once(const struct scenario *scenario, const struct point *point, int at,
+                    const char *passes)
 {
     char spec[80], where[32], next_id[32 + 2 * sizeof(ncclUniqueId)] = "FAULT_NEXT_ID=";
     const char *env[] = {spec, where, next_id, scenario->algo, scenario->timeout, NULL, NULL};
     struct procs procs;
     int acted = 0;
     int64_t start = kit_now_ms();
-    snprintf(spec, sizeof spec, "FAULT_SPEC=%s:%u", point->name, n);
+    snprintf(spec, sizeof spec, "FAULT_SPEC=%s:%s", point->name, passes);
     snprintf(where, sizeof where, "FAULT_AT=%d", at);
     if (scenario->nprocs > 1) format_id(next_id, sizeof next_id);
-    if (point->lasting) env[5] = "FAULT_LASTS=1";
+    if (point->delays) env[5] = "FAULT_DELAYS=1";
     procs_start(&procs, scenario->nprocs, scenario->child, env);
     for (int i = 0; i < scenario->nprocs; i++) {
         char letter = read_letter(&procs, i);
@@ -327,8 +330,12 @@ static void run_point(const struct scenario *scenario, const struct point *point
     unsigned first = is_slice ? FIRST_IN_SLICE : point->first;
     int is_last = scenario == &scenarios[TEST_COUNT(scenarios) - 1];
     for (int at = is_slice && is_last ? scenario->nprocs - 1 : 0; at < scenario->nprocs; at++)
-        for (unsigned n = 1; run_once(scenario, point, at, n); n += n < first ? 1 : n / 2)
+        for (unsigned n = 1;; n += n < first ? 1 : n / 2) {
+            char passes[16];
+            snprintf(passes, sizeof passes, "%u", n);
+            if (!run_once(scenario, point, at, passes)) break;
             (*hits)++;
+        }
 }
 
 static void run_scenario(const struct scenario *scenario)
@@ -357,6 +364,13 @@ static void test_processes_ring(void)
     run_scenario(&scenarios[3]);
 }
 
+/* No communicator across processes without a doorbell; but the process may get it later. */
+static void test_bell(void)
+{
+    const struct point bell = {"bell-memfd", FIRST, 1};
+    for (int at = 0; at < 2; at++) CHECK(run_once(&scenarios[2], &bell, at, "1+"));
+}
+
 /* A point that no scenario passes would be tested by nobody. Names of hosts are looked up only for
  * NCCL_COMM_ID, whose port no test can choose safely. */
 static void test_all_acted(void)
@@ -377,6 +391,7 @@ static const struct test_case cases[] = {
     {"faults: three threads, ring", test_threads, 600},
     {"faults: two processes", test_processes, 600},
     {"faults: two processes, ring", test_processes_ring, 600},
+    {"faults: no doorbell for a while", test_bell, 0},
     {"faults: each point acted somewhere", test_all_acted, 0},
     {"child:together", child_together, 0},
     {"child:threads", child_threads, 0},
