@@ -22,53 +22,71 @@
 
 enum { PAGE_BYTES = 4096 };
 
-static struct ccl_bell fallback_bell;
-static struct ccl_bell *_Atomic self_bell; /* NULL before the first use */
-static int self_fd = -1;
-static pthread_once_t self_once = PTHREAD_ONCE_INIT;
+static struct ccl_bell private_bell; /* while there is no page that peers can map */
+static struct ccl_bell *_Atomic self_bell;
+static int self_fd = -1; /* guarded by self_lock */
+static pthread_mutex_t self_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int is_registered;
+static _Atomic int is_registered; /* this process takes part in membarriers */
 
 static long membarrier(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
-static void set_self(struct ccl_bell *bell)
+static struct ccl_bell *map_page(int *out)
 {
-    bell->does_barrier = (uint32_t)is_registered;
-    atomic_store_explicit(&self_bell, bell, memory_order_release);
+    int fd = CCL_FAULT("bell-memfd") ? -1 : memfd_create("chorus-bell", MFD_CLOEXEC);
+    if (fd < 0) return NULL;
+    void *page = MAP_FAILED;
+    if (ftruncate(fd, PAGE_BYTES) == 0)
+        page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) {
+        close(fd);
+        return NULL;
+    }
+    *out = fd;
+    return page;
 }
 
-static void make_self(void)
+static void wake_all(struct ccl_bell *bell)
 {
-    is_registered = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-    int fd = CCL_FAULT("bell-memfd") ? -1 : memfd_create("chorus-bell", MFD_CLOEXEC);
-    void *page = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, PAGE_BYTES) == 0)
-        page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page != MAP_FAILED) {
-        self_fd = fd;
-        set_self(page);
-        return;
+    atomic_fetch_add_explicit(&bell->rings, 1, memory_order_relaxed);
+    syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Who sleeps on the private bell while it is replaced wakes up, and sleeps on the new one next. A
+ * sleeper that took the old bell but has not announced itself wakes up at its timeout. */
+static int make_self(void)
+{
+    pthread_mutex_lock(&self_lock);
+    if (self_fd < 0) {
+        struct ccl_bell *page = map_page(&self_fd);
+        int can = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+        atomic_store_explicit(&is_registered, can, memory_order_relaxed);
+        private_bell.does_barrier = (uint32_t)can;
+        if (page != NULL) page->does_barrier = (uint32_t)can;
+        /* Release publishes a page of zeros but for that. */
+        atomic_store_explicit(&self_bell, page != NULL ? page : &private_bell,
+                              memory_order_release);
+        if (page != NULL) wake_all(&private_bell);
     }
-    if (fd >= 0) close(fd);
-    set_self(&fallback_bell);
+    int fd = self_fd;
+    pthread_mutex_unlock(&self_lock);
+    return fd;
 }
 
 struct ccl_bell *ccl_bell_self(void)
 {
-    /* Acquire pairs with make_self: the bell is set up. */
     struct ccl_bell *bell = atomic_load_explicit(&self_bell, memory_order_acquire);
     if (bell != NULL) return bell;
-    pthread_once(&self_once, make_self);
-    return atomic_load_explicit(&self_bell, memory_order_relaxed);
+    make_self();
+    return atomic_load_explicit(&self_bell, memory_order_acquire);
 }
 
 int ccl_bell_self_fd(void)
 {
-    pthread_once(&self_once, make_self);
-    return self_fd;
+    return make_self();
 }
 
 ncclResult_t ccl_bell_map(int fd, struct ccl_bell **out)
@@ -89,20 +107,11 @@ void ccl_bell_unmap(struct ccl_bell *bell)
     if (bell != NULL) munmap(bell, PAGE_BYTES);
 }
 
-static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
-{
-    return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
-}
-
 void ccl_bell_ring(struct ccl_bell *bell)
 {
-    if (is_registered && bell->does_barrier)
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) == 0) return;
-    atomic_fetch_add_explicit(&bell->rings, 1, memory_order_relaxed);
-    futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (bell == &private_bell) bell = ccl_bell_self(); /* it may have been replaced */
+    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0) wake_all(bell);
 }
 
 uint32_t ccl_bell_prepare(struct ccl_bell *bell)
@@ -123,6 +132,6 @@ void ccl_bell_sleep(struct ccl_bell *bell, uint32_t seen, uint32_t timeout_us)
 {
     struct timespec timeout = {.tv_sec = timeout_us / 1000000u,
                                .tv_nsec = (long)(timeout_us % 1000000u) * 1000};
-    futex(&bell->rings, FUTEX_WAIT, seen, &timeout);
+    syscall(SYS_futex, &bell->rings, FUTEX_WAIT, seen, &timeout, NULL, 0);
     ccl_bell_cancel(bell);
 }

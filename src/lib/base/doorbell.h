@@ -21,11 +21,13 @@ struct ccl_bell {
     uint32_t does_barrier; /* sleepers order ringers from afar; set before anyone maps the bell */
 };
 
-/* This process's bell; made at first use and kept for the life of the process. On failure of
- * memfd or mmap it falls back to private memory and ccl_bell_self_fd gives -1. */
+/* This process's bell; made at first use. On failure of memfd or mmap it lies in private memory
+ * until ccl_bell_self_fd succeeds. Rings of the private bell reach the one that replaced it; a
+ * sleeper asks for the bell each time. */
 struct ccl_bell *ccl_bell_self(void);
 
-/* The memfd of that page for peers to map (ccl_bell_map), owned by this module. */
+/* The memfd of that page for peers to map (ccl_bell_map), owned by this module and kept for the
+ * life of the process; -1 when it cannot be made now. */
 int ccl_bell_self_fd(void);
 
 /* Maps a peer's bell; ccl_bell_unmap undoes it. Does not take the fd. */

@@ -114,11 +114,8 @@ static ncclResult_t find_cause(const struct group *group)
 static ncclResult_t run_jobs(struct group *group)
 {
     for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
-    if (group->njobs == 1) {
-        run_job(&group->jobs[0]);
-        return group->jobs[0].result;
-    }
-    for (size_t i = 0; i < group->njobs; i++) {
+    if (group->njobs == 1) run_job(&group->jobs[0]);
+    for (size_t i = 0; group->njobs > 1 && i < group->njobs; i++) {
         struct job *job = &group->jobs[i];
         int error =
             CCL_FAULT("group-thread") ? EAGAIN : pthread_create(&job->thread, NULL, run_job, job);
@@ -133,9 +130,10 @@ static ncclResult_t run_jobs(struct group *group)
         struct job *job = &group->jobs[i];
         if (job->started) pthread_join(job->thread, NULL);
     }
-    /* Not before the others have ended, which may cancel it. */
+    /* Not before all have ended, since each may cancel the others. */
     for (size_t i = 0; i < group->njobs; i++)
-        if (!group->jobs[i].started) ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
+        if (group->jobs[i].result != ncclSuccess)
+            ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
     return find_cause(group);
 }
 
@@ -148,16 +146,17 @@ static void drop_jobs(struct group *group)
 
 ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
 {
-    if (my_group.depth == 0) return ccl_comm_init_job(args, comm);
     struct group *group = &my_group;
-    ncclResult_t rc =
-        ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
-    if (rc != ncclSuccess) {
+    ncclResult_t rc;
+    if (group->depth == 0)
+        rc = ccl_comm_init_job(args, comm);
+    else
+        rc = ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+    if (rc != ncclSuccess)
         ccl_comm_drop(comm, args->comm);
-        return rc;
-    }
-    group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
-    return ncclSuccess;
+    else if (group->depth > 0)
+        group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
+    return rc;
 }
 
 /* Runs the initialisations of one call, whatever group is open around it. */

@@ -6,7 +6,7 @@
 
 void ccl_boot_quiesce(void) __attribute__((weak));
 const struct chorus_devices *chorus_devices(void) __attribute__((weak));
-struct ccl_bell *ccl_bell_self(void) __attribute__((weak));
+int ccl_bell_self_fd(void) __attribute__((weak));
 
 void test_lib_settle(void)
 {
@@ -17,5 +17,5 @@ void test_lib_settle(void)
 /* The doorbell's page lives as long as the process. */
 void test_lib_prepare(void)
 {
-    if (ccl_bell_self != NULL) ccl_bell_self();
+    if (ccl_bell_self_fd != NULL) ccl_bell_self_fd();
 }
