@@ -112,6 +112,7 @@ test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 # a unit test.
 CORE_TESTS += test_arith
 CORE_TESTS += test_choice
+CORE_TESTS += test_counts
 CORE_TESTS += test_join
 CORE_TESTS += test_life
 CORE_TESTS += test_order
@@ -120,6 +121,7 @@ CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_counts_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c
 test_life_SRCS += src/tests/core/kit.c
 test_order_SRCS += src/tests/core/kit.c
