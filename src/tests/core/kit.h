@@ -32,7 +32,9 @@ struct kit_op {
     ncclDataType_t type;
     ncclRedOp_t redop;
     int root, in_place;
-    uint32_t seed; /* of the inputs and of the offset of the buffers */
+    uint32_t seed;           /* of the inputs and of the offset of the buffers */
+    int in_shift, out_shift; /* further elements of the offset, 0 to 15 */
+    int spare;               /* 1: ranks pass their buffers also where they are not used */
 };
 
 struct kit_rank {
@@ -61,10 +63,13 @@ void kit_close(struct kit *kit);
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op);
 /* The call itself, on the rank's stream. */
 ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op);
-/* Waits for the stream, then compares every byte of both buffers with what must be there. */
+/* Waits for the stream, then compares both buffers, guard bytes included, with what must be there.
+ */
 void kit_check(struct kit_rank *rank, const struct kit_op *op);
 /* Prepare, call in one group, check, for all ranks of this process. */
 void kit_run(struct kit *kit, const struct kit_op *op);
+/* The same; 0 when NCCL_ALGO and NCCL_PROTO leave nothing for this collective. */
+int kit_try(struct kit *kit, const struct kit_op *op);
 
 void kit_sync(struct kit_rank *rank);
 int kit_has_place(enum kit_coll coll); /* 1 when there is an in-place form */
