@@ -31,7 +31,11 @@ size_t kit_type_bytes(ncclDataType_t type)
 {
     switch (type) {
     case ncclInt8:
-    case ncclUint8: return 1;
+    case ncclUint8:
+    case ncclFloat8e4m3:
+    case ncclFloat8e5m2: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
     case ncclInt32:
     case ncclUint32:
     case ncclFloat32: return 4;
@@ -42,15 +46,24 @@ size_t kit_type_bytes(ncclDataType_t type)
     }
 }
 
-static void put_value(char *base, size_t index, ncclDataType_t type, int64_t value)
+/* A value of the kit's, or the bit pattern of one of the caller's. */
+static void put_value(char *base, size_t index, const struct kit_op *op, int64_t value)
 {
-    size_t bytes = kit_type_bytes(type);
+    size_t bytes = kit_type_bytes(op->type);
+    int is_float = op->type == ncclFloat32 || op->type == ncclFloat64;
     float single = (float)value;
     double twice = (double)value;
     const void *from = &value;
-    if (type == ncclFloat32) from = &single;
-    if (type == ncclFloat64) from = &twice;
+    CHECK(op->values != NULL || (op->type < ncclBfloat16 && op->type != ncclFloat16));
+    if (op->values == NULL && is_float) from = bytes == 4 ? (void *)&single : (void *)&twice;
     memcpy(base + index * bytes, from, bytes);
+}
+
+static int64_t input_of(const struct kit_op *op, int rank, size_t index)
+{
+    const struct kit_values *values = op->values;
+    if (values == NULL) return value_of(op->seed, rank, index);
+    return (int64_t)values->inputs[(size_t)rank * values->elems + index];
 }
 
 static int64_t fold(int64_t a, int64_t b, ncclRedOp_t op)
@@ -68,6 +81,7 @@ static int64_t reduced(const struct kit_op *op, int nranks, size_t index)
 {
     int is_unsigned = op->type == ncclUint8 || op->type == ncclUint32 || op->type == ncclUint64;
     int64_t flip = is_unsigned && (op->redop == ncclMax || op->redop == ncclMin) ? INT64_MIN : 0;
+    if (op->values != NULL) return (int64_t)op->values->results[index];
     int64_t result = value_of(op->seed, 0, index) ^ flip;
     for (int r = 1; r < nranks; r++)
         result = fold(result, value_of(op->seed, r, index) ^ flip, op->redop);
@@ -134,12 +148,12 @@ static int64_t expected(const struct kit_rank *rank, const struct kit_op *op, si
     size_t count = op->count, own = (size_t)rank->rank * count;
     int block = (int)(index / count);
     switch (op->coll) {
-    case KIT_BROADCAST: return value_of(op->seed, op->root, index);
+    case KIT_BROADCAST: return input_of(op, op->root, index);
     case KIT_ALL_GATHER:
-    case KIT_GATHER: return value_of(op->seed, block, index % count);
+    case KIT_GATHER: return input_of(op, block, index % count);
     case KIT_REDUCE_SCATTER: return reduced(op, rank->nranks, own + index);
-    case KIT_ALL_TO_ALL: return value_of(op->seed, block, own + index % count);
-    case KIT_SCATTER: return value_of(op->seed, op->root, own + index);
+    case KIT_ALL_TO_ALL: return input_of(op, block, own + index % count);
+    case KIT_SCATTER: return input_of(op, op->root, own + index);
     default: return reduced(op, rank->nranks, index);
     }
 }
@@ -199,7 +213,7 @@ static void put_input(const struct kit_rank *rank, const struct kit_op *op, stru
 {
     if (!place.has_in) return;
     for (size_t i = 0; i < place.in_elems; i++)
-        put_value(place.in, i, op->type, value_of(op->seed, rank->rank, i));
+        put_value(place.in, i, op, input_of(op, rank->rank, i));
 }
 
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op)
@@ -236,33 +250,62 @@ void kit_sync(struct kit_rank *rank)
     CHECK_OK(chorus_devices()->stream_sync(rank->stream));
 }
 
-static void compare(const struct kit_rank *rank, const struct kit_op *op, const char *what,
-                    const char *got, const char *wanted)
+/* What differs first between a buffer and what must be in it. */
+struct difference {
+    const char *what;
+    size_t at;
+    unsigned char got, wanted;
+};
+
+static int finds_difference(const char *got, const char *wanted, size_t bytes,
+                            struct difference *difference)
 {
-    for (size_t i = 0; i < rank->room; i++)
-        if (got[i] != wanted[i])
-            FAIL("%s rank %d of %d, count %zu, type %d, op %d, root %d, in place %d, seed %u: "
-                 "%s byte %zu of %zu is 0x%02x, not 0x%02x",
-                 kit_name(op->coll), rank->rank, rank->nranks, op->count, (int)op->type,
-                 (int)op->redop, op->root, op->in_place, op->seed, what, i, rank->room,
-                 (unsigned char)got[i], (unsigned char)wanted[i]);
+    if (memcmp(got, wanted, bytes) == 0) return 0;
+    size_t at = 0;
+    while (got[at] == wanted[at]) at++;
+    difference->at = at;
+    difference->got = (unsigned char)got[at];
+    difference->wanted = (unsigned char)wanted[at];
+    return 1;
+}
+
+static void expect_buffers(struct kit_rank *wanted, const struct kit_op *op)
+{
+    wanted->in = malloc(wanted->room);
+    wanted->out = malloc(wanted->room);
+    CHECK(wanted->in != NULL && wanted->out != NULL);
+    kit_prepare(wanted, op);
+    struct place place = find_place(wanted, op);
+    for (size_t i = 0; place.has_out && i < place.out_elems; i++)
+        put_value(place.out, i, op, expected(wanted, op, i));
+}
+
+int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size_t text_bytes)
+{
+    struct kit_rank wanted = *rank;
+    struct difference found = {0};
+    kit_sync(rank);
+    expect_buffers(&wanted, op);
+    if (finds_difference(rank->in, wanted.in, rank->room, &found))
+        found.what = "input";
+    else if (finds_difference(rank->out, wanted.out, rank->room, &found))
+        found.what = "output";
+    free(wanted.in);
+    free(wanted.out);
+    if (found.what == NULL) return 1;
+    snprintf(text, text_bytes,
+             "%s rank %d of %d, count %zu, type %d, op %d, root %d, in place %d, seed %u: "
+             "%s byte %zu of %zu is 0x%02x, not 0x%02x",
+             kit_name(op->coll), rank->rank, rank->nranks, op->count, (int)op->type, (int)op->redop,
+             op->root, op->in_place, op->seed, found.what, found.at, rank->room, found.got,
+             found.wanted);
+    return 0;
 }
 
 void kit_check(struct kit_rank *rank, const struct kit_op *op)
 {
-    struct kit_rank wanted = *rank;
-    kit_sync(rank);
-    wanted.in = malloc(rank->room);
-    wanted.out = malloc(rank->room);
-    CHECK(wanted.in != NULL && wanted.out != NULL);
-    kit_prepare(&wanted, op);
-    struct place place = find_place(&wanted, op);
-    for (size_t i = 0; place.has_out && i < place.out_elems; i++)
-        put_value(place.out, i, op->type, expected(rank, op, i));
-    compare(rank, op, "input", rank->in, wanted.in);
-    compare(rank, op, "output", rank->out, wanted.out);
-    free(wanted.in);
-    free(wanted.out);
+    char text[400];
+    if (!kit_matches(rank, op, text, sizeof text)) FAIL("%s", text);
 }
 
 void kit_run(struct kit *kit, const struct kit_op *op)

@@ -25,6 +25,14 @@ enum kit_coll {
     KIT_NCOLLS
 };
 
+/* Bit patterns instead of the kit's small integers: what each rank brings and, of a reduction, what
+ * comes out. */
+struct kit_values {
+    const uint64_t *inputs; /* rank r: `elems` of them from inputs[r * elems] */
+    const uint64_t *results;
+    size_t elems;
+};
+
 /* One call; `in_place` counts only where the collective has an in-place form. */
 struct kit_op {
     enum kit_coll coll;
@@ -32,7 +40,8 @@ struct kit_op {
     ncclDataType_t type;
     ncclRedOp_t redop;
     int root, in_place;
-    uint32_t seed; /* of the inputs and of the offset of the buffers */
+    uint32_t seed;                   /* of the inputs and of the offset of the buffers */
+    const struct kit_values *values; /* NULL: small integers, which half of the types do not have */
 };
 
 struct kit_rank {
@@ -63,6 +72,8 @@ void kit_prepare(struct kit_rank *rank, const struct kit_op *op);
 ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op);
 /* Waits for the stream, then compares every byte of both buffers with what must be there. */
 void kit_check(struct kit_rank *rank, const struct kit_op *op);
+/* The same, but 0 and a text that names call and byte where kit_check fails the case. */
+int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size_t text_bytes);
 /* Prepare, call in one group, check, for all ranks of this process. */
 void kit_run(struct kit *kit, const struct kit_op *op);
 

@@ -295,16 +295,22 @@ static void test_abort(void)
 
 /* What process 1 calls, and what the others call. */
 static const struct kit_op told[][2] = {
-    {{KIT_REDUCE, 9, ncclInt32, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclFloat32, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclInt32, ncclMax, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclInt32, ncclSum, 1, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0}, {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0},
-     {KIT_BROADCAST, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, 5000, ncclInt8, ncclSum, 0, 0, 0}},
+    {{KIT_REDUCE, 9, ncclInt32, ncclSum, 0, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_REDUCE, 8, ncclFloat32, ncclSum, 0, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_REDUCE, 8, ncclInt32, ncclMax, 0, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_REDUCE, 8, ncclInt32, ncclSum, 1, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0, NULL},
+     {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0, NULL},
+     {KIT_BROADCAST, 8, ncclInt8, ncclSum, 0, 0, 0, NULL}},
+    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0, NULL},
+     {KIT_ALL_REDUCE, 5000, ncclInt8, ncclSum, 0, 0, 0, NULL}},
 };
 
 static void child_disagree(void)
