@@ -140,6 +140,14 @@ test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
+# The long check, run by scripts/check-all: NAME stands for src/tests/all/NAME.c, built like a unit
+# test.
+CHECKS += check_all
+check_all_SRCS += src/tests/all/trial.c
+check_all_SRCS += src/tests/all/world.c
+check_all_SRCS += src/tests/core/kit.c
+check_all_SRCS += src/tests/core/numbers.c
+
 # Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
 # have one case, skipped, unless FAULTS=1.
 FAULT_TESTS += test_faults

@@ -64,11 +64,11 @@ static int make_self(void)
         struct ccl_bell *page = map_page(&self_fd);
         int can = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
         atomic_store_explicit(&is_registered, can, memory_order_relaxed);
-        private_bell.does_barrier = (uint32_t)can;
-        if (page != NULL) page->does_barrier = (uint32_t)can;
+        struct ccl_bell *bell = page != NULL ? page : &private_bell;
+        if (bell != atomic_load_explicit(&self_bell, memory_order_relaxed))
+            bell->does_barrier = (uint32_t)can; /* nobody has seen it yet */
         /* Release publishes a page of zeros but for that. */
-        atomic_store_explicit(&self_bell, page != NULL ? page : &private_bell,
-                              memory_order_release);
+        atomic_store_explicit(&self_bell, bell, memory_order_release);
         if (page != NULL) wake_all(&private_bell);
     }
     int fd = self_fd;

@@ -56,11 +56,20 @@ static uint64_t float_bits(ncclDataType_t type, int64_t value)
     return sign | biased << mantissa | fraction;
 }
 
-static void put_value(char *base, size_t index, ncclDataType_t type, int64_t value)
+/* A value of the kit's, or the bit pattern of one of the caller's. */
+static void put_value(char *base, size_t index, const struct kit_op *op, int64_t value)
 {
-    size_t bytes = kit_type_bytes(type);
-    uint64_t bits = types[type].exponent > 0 ? float_bits(type, value) : (uint64_t)value;
+    size_t bytes = kit_type_bytes(op->type);
+    int is_float = op->values == NULL && types[op->type].exponent > 0;
+    uint64_t bits = is_float ? float_bits(op->type, value) : (uint64_t)value;
     memcpy(base + index * bytes, &bits, bytes);
+}
+
+static int64_t input_of(const struct kit_op *op, int rank, size_t index)
+{
+    const struct kit_values *values = op->values;
+    if (values == NULL) return value_of(op->seed, rank, index);
+    return (int64_t)values->inputs[(size_t)rank * values->elems + index];
 }
 
 static int64_t fold(int64_t a, int64_t b, ncclRedOp_t op)
@@ -78,6 +87,7 @@ static int64_t reduced(const struct kit_op *op, int nranks, size_t index)
 {
     int is_unsigned = op->type == ncclUint8 || op->type == ncclUint32 || op->type == ncclUint64;
     int64_t flip = is_unsigned && (op->redop == ncclMax || op->redop == ncclMin) ? INT64_MIN : 0;
+    if (op->values != NULL) return (int64_t)op->values->results[index];
     int64_t result = value_of(op->seed, 0, index) ^ flip;
     for (int r = 1; r < nranks; r++)
         result = fold(result, value_of(op->seed, r, index) ^ flip, op->redop);
@@ -152,12 +162,12 @@ static int64_t expected(const struct kit_rank *rank, const struct kit_op *op, si
     size_t count = op->count, own = (size_t)rank->rank * count;
     int block = (int)(index / count);
     switch (op->coll) {
-    case KIT_BROADCAST: return value_of(op->seed, op->root, index);
+    case KIT_BROADCAST: return input_of(op, op->root, index);
     case KIT_ALL_GATHER:
-    case KIT_GATHER: return value_of(op->seed, block, index % count);
+    case KIT_GATHER: return input_of(op, block, index % count);
     case KIT_REDUCE_SCATTER: return reduced(op, rank->nranks, own + index);
-    case KIT_ALL_TO_ALL: return value_of(op->seed, block, own + index % count);
-    case KIT_SCATTER: return value_of(op->seed, op->root, own + index);
+    case KIT_ALL_TO_ALL: return input_of(op, block, own + index % count);
+    case KIT_SCATTER: return input_of(op, op->root, own + index);
     default: return reduced(op, rank->nranks, index);
     }
 }
@@ -217,7 +227,7 @@ static void put_input(const struct kit_rank *rank, const struct kit_op *op, stru
 {
     if (!place.has_in) return;
     for (size_t i = 0; i < place.in_elems; i++)
-        put_value(place.in, i, op->type, value_of(op->seed, rank->rank, i));
+        put_value(place.in, i, op, input_of(op, rank->rank, i));
 }
 
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op)
@@ -254,35 +264,64 @@ void kit_sync(struct kit_rank *rank)
     CHECK_OK(chorus_devices()->stream_sync(rank->stream));
 }
 
-static void compare(const struct kit_rank *rank, const struct kit_op *op, const char *what,
-                    const char *got, const char *wanted)
+/* What differs first between a buffer and what must be in it. */
+struct difference {
+    const char *what;
+    size_t at;
+    unsigned char got, wanted;
+};
+
+static int finds_difference(const char *got, const char *wanted, size_t bytes,
+                            struct difference *difference)
 {
+    if (memcmp(got, wanted, bytes) == 0) return 0;
+    size_t at = 0;
+    while (got[at] == wanted[at]) at++;
+    difference->at = at;
+    difference->got = (unsigned char)got[at];
+    difference->wanted = (unsigned char)wanted[at];
+    return 1;
+}
+
+static void expect_buffers(struct kit_rank *wanted, const struct kit_op *op)
+{
+    size_t room = used_room(wanted, op);
+    wanted->in = malloc(room);
+    wanted->out = malloc(room);
+    CHECK(wanted->in != NULL && wanted->out != NULL);
+    kit_prepare(wanted, op);
+    struct place place = find_place(wanted, op);
+    for (size_t i = 0; place.has_out && i < place.out_elems; i++)
+        put_value(place.out, i, op, expected(wanted, op, i));
+}
+
+int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size_t text_bytes)
+{
+    struct kit_rank wanted = *rank;
+    struct difference found = {0};
     size_t room = used_room(rank, op);
-    if (memcmp(got, wanted, room) == 0) return;
-    for (size_t i = 0; i < room; i++)
-        if (got[i] != wanted[i])
-            FAIL("%s rank %d of %d, count %zu, type %d, op %d, root %d, in place %d, seed %u, "
-                 "shifts %d and %d: %s byte %zu of %zu is 0x%02x, not 0x%02x",
-                 kit_name(op->coll), rank->rank, rank->nranks, op->count, (int)op->type,
-                 (int)op->redop, op->root, op->in_place, op->seed, op->in_shift, op->out_shift,
-                 what, i, room, (unsigned char)got[i], (unsigned char)wanted[i]);
+    kit_sync(rank);
+    expect_buffers(&wanted, op);
+    if (finds_difference(rank->in, wanted.in, room, &found))
+        found.what = "input";
+    else if (finds_difference(rank->out, wanted.out, room, &found))
+        found.what = "output";
+    free(wanted.in);
+    free(wanted.out);
+    if (found.what == NULL) return 1;
+    snprintf(text, text_bytes,
+             "%s rank %d of %d, count %zu, type %d, op %d, root %d, in place %d, seed %u, "
+             "shifts %d and %d: %s byte %zu of %zu is 0x%02x, not 0x%02x",
+             kit_name(op->coll), rank->rank, rank->nranks, op->count, (int)op->type, (int)op->redop,
+             op->root, op->in_place, op->seed, op->in_shift, op->out_shift, found.what, found.at,
+             room, found.got, found.wanted);
+    return 0;
 }
 
 void kit_check(struct kit_rank *rank, const struct kit_op *op)
 {
-    struct kit_rank wanted = *rank;
-    kit_sync(rank);
-    wanted.in = malloc(used_room(rank, op));
-    wanted.out = malloc(used_room(rank, op));
-    CHECK(wanted.in != NULL && wanted.out != NULL);
-    kit_prepare(&wanted, op);
-    struct place place = find_place(&wanted, op);
-    for (size_t i = 0; place.has_out && i < place.out_elems; i++)
-        put_value(place.out, i, op->type, expected(rank, op, i));
-    compare(rank, op, "input", rank->in, wanted.in);
-    compare(rank, op, "output", rank->out, wanted.out);
-    free(wanted.in);
-    free(wanted.out);
+    char text[400];
+    if (!kit_matches(rank, op, text, sizeof text)) FAIL("%s", text);
 }
 
 int kit_try(struct kit *kit, const struct kit_op *op)
