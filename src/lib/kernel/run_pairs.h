@@ -41,7 +41,7 @@ CCL_DEVICE int run_send(struct ccl_pair *pair)
     if (!fifo_has_credit(pair->conn)) return 0;
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
-    if (bite > 0) memcpy(fifo_slot(pair->conn), pair->src + pair->moved, bite);
+    if (bite > 0) memcpy(fifo_place(pair->conn, pair->bytes), pair->src + pair->moved, bite);
     *fifo_meta(pair->conn) = pair->bytes;
     fifo_post(pair->conn);
     pair->moved += bite;
@@ -57,7 +57,7 @@ CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
     }
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
-    if (bite > 0) memcpy(pair->dst + pair->moved, fifo_slot(pair->conn), bite);
+    if (bite > 0) memcpy(pair->dst + pair->moved, fifo_place(pair->conn, pair->bytes), bite);
     fifo_release(pair->conn);
     pair->moved += bite;
     return 1;

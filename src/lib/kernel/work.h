@@ -66,18 +66,24 @@ enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_NPROTOS };
 enum { CCL_LL_SLOT_BYTES = 8192, CCL_LL_DEPTH = 8 };
 #define CCL_LL_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes) + 64)
 
+/* What the sender says of a slot, in one cache line: the receiver misses once for a short message.
+ */
+struct ccl_fifo_line {
+    uint64_t ready; /* number of the message in the slot, from 1 */
+    uint64_t meta;
+    char data[48]; /* of a message between ranks that fits */
+};
+
 /* A FIFO of slots in memory that both ends map. The ring of SIMPLE follows at CCL_FIFO_RING_AT,
  * that of LL after it. */
 struct ccl_fifo {
-    uint64_t ready; /* slots filled so far; written by the sender */
-    uint64_t spare0[7];
     uint64_t credit; /* slots drained so far; written by the receiver */
     uint64_t spare1[7];
     uint64_t ll_credit; /* the same for the slots of LL, given for several at a time */
     uint64_t spare2[7];
-    uint64_t meta[CCL_FIFO_MAX_DEPTH]; /* per slot: what the sender says about the message */
+    struct ccl_fifo_line lines[CCL_FIFO_MAX_DEPTH]; /* of the slots of SIMPLE */
 };
-enum { CCL_FIFO_RING_AT = 1024 };
+enum { CCL_FIFO_RING_AT = sizeof(struct ccl_fifo) };
 
 /* A signature: what ranks must agree on, hashed, below the low bits of the operation's number. */
 #define CCL_SIGN_HASH_BITS 48
@@ -227,7 +233,7 @@ struct ccl_pairs {
 #ifndef __cplusplus
 static_assert(sizeof(struct ccl_range) == 12, "ABI of ranges");
 static_assert(sizeof(struct ccl_step) == 52, "ABI of steps");
-static_assert(sizeof(struct ccl_fifo) <= CCL_FIFO_RING_AT, "the ring follows the flags");
+static_assert(sizeof(struct ccl_fifo_line) == 64, "a line of a FIFO is a cache line");
 static_assert(sizeof(struct ccl_slot) == 32, "ABI of slots");
 static_assert(sizeof(struct ccl_work) <= 4000, "a work fits the launch arguments");
 #endif
