@@ -166,6 +166,7 @@ BENCH_MPI  += src/tests/bench/bench_mpi.c
 # linked with libnccl.so.2 as a program of a user is. Further sources: NAME_SRCS += …
 CONFORM_TESTS += conform_api
 conform_api_SRCS += src/tests/conform/config.c
+conform_api_SRCS += src/tests/conform/disagree.c
 conform_api_SRCS += src/tests/conform/exports.c
 conform_api_SRCS += src/tests/conform/group.c
 conform_api_SRCS += src/tests/conform/info.c

@@ -81,7 +81,6 @@ static int find_other(const struct ccl_exec *exec, const struct ccl_call *call,
 void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
 {
     struct ccl_clique *clique = exec->clique;
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
     struct ccl_call first = {0}, theirs, mine, other;
     for (int i = 0; i < CCL_NCALLS; i++) {
         uint64_t number = __atomic_load_n(&exec->board->calls[i].number, __ATOMIC_RELAXED);

@@ -18,8 +18,8 @@ ncclResult_t ccl_agree(struct ccl_exec *exec, const struct ccl_op *op, uint64_t 
 /* The same for a call and that of a member of its set. */
 ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
                             const struct ccl_op *b, uint64_t seq);
-/* After kernels found that ranks disagree: fails the communicator with a text that names both
- * calls, if the boards tell which. `call` is that of the kernel. Any thread, without locks. */
+/* After it showed that ranks disagree: fails the communicator with a text that names both
+ * calls, if the boards tell which. `call` is that in which it showed. Any thread, without locks. */
 void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call);
 /* Compares the calls since the last audit as far as others have made theirs: ranks that disagree
  * need not wait for each other. Any thread, without locks. */

@@ -1,6 +1,7 @@
 /* health.c: what a rank is doing and whom it waits for, in one line. Reads hints that kernels
  * leave in their notes; never waits for a lock. */
 #include "base/err.h"
+#include "base/param.h"
 #include "core/comm.h"
 #include "core/join.h"
 #include "core/pairs.h"
@@ -54,6 +55,18 @@ static void describe_note(const struct ccl_clique *clique, uint64_t note, char *
     }
 }
 
+/* A kernel in whose place nothing waits may not have started at all. */
+static void tell_queues(char *text, size_t bytes)
+{
+    int64_t nqueues = ccl_param_int(CCL_PARAM_HOST_QUEUES);
+    size_t used = strlen(text);
+    if (nqueues > 0)
+        snprintf(text + used, bytes - used,
+                 "; or is held up in a hardware queue (CHORUS_HOST_QUEUES=%lld) by what was queued "
+                 "behind the call of another rank",
+                 (long long)nqueues);
+}
+
 static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
                         size_t bytes)
 {
@@ -68,6 +81,7 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
         if (set->state == CCL_JOIN_LAUNCHED) {
             uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
             describe_note(exec->clique, note, text + used, bytes - (size_t)used);
+            if (note >> 32 == CCL_WAIT_NONE) tell_queues(text, bytes);
         } else {
             char missing[256];
             list_missing(set, missing, sizeof missing);

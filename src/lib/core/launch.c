@@ -207,14 +207,14 @@ static void count_others(struct ccl_set *set, uint32_t by)
 }
 
 /* Says what this executor ran while others ran something else in its place. */
-static void report_mismatch(const struct ccl_set *set)
+static void report_mismatch(const struct ccl_set *set, const struct ccl_call *call)
 {
     struct ccl_exec *exec = set->exec;
     struct ccl_clique *clique = exec->clique;
     uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0 ||
-        note >> 32 != CCL_WAIT_DISAGREE)
-        return;
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    ccl_agree_explain(exec, call);
+    if (note >> 32 != CCL_WAIT_DISAGREE) return;
     char ranks[256];
     ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
     const struct ccl_op *op = &set->members[set->last].record.op;
@@ -230,8 +230,7 @@ static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
-    ccl_agree_explain(set->exec, &work->call);
-    report_mismatch(set);
+    report_mismatch(set, &work->call);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);

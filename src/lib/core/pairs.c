@@ -127,6 +127,8 @@ static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
     int receiver = op->coll == CCL_SEND ? op->root : op->comm->rank;
     uint64_t sent = op->coll == CCL_SEND ? bytes : first->bytes;
     uint64_t received = op->coll == CCL_SEND ? first->bytes : bytes;
+    /* Collectives that became messages may differ in more. */
+    if (sent != received) ccl_agree_explain(op->comm->exec, &op->comm->call);
     if (sent != received)
         return ccl_clique_fail(clique, ncclInvalidUsage, 1,
                                "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
@@ -214,9 +216,10 @@ struct pairs_owner {
 };
 
 /* Names the message at which the kernel stopped, if it was one of this party. */
-static void report_sizes(const struct ccl_party *party)
+static void report_sizes(const struct ccl_party *party, const struct ccl_call *call)
 {
     if (__atomic_load_n(&party->comm->clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    ccl_agree_explain(party->comm->exec, call);
     for (uint32_t i = 0; i < party->npairs; i++) {
         const struct ccl_pair *pair = &party->pairs[i];
         if (pair->role != CCL_PAIR_RECV || pair->state != CCL_PAIR_MOVING ||
@@ -235,8 +238,7 @@ static void retire_pairs(void *args)
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
-    ccl_agree_explain(comm->exec, &owner->work.call);
-    report_sizes(party);
+    report_sizes(party, &owner->work.call);
     if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn, owner->work.ticket);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;

@@ -111,10 +111,8 @@ static void spoil(struct kit *kit, const struct difference *item, int odd, int g
 /* Which rank is odd and how it calls changes from one difference to the next. */
 static void note_item(const struct difference *item, int i, int odd)
 {
-    char odd_call[160], call[160];
-    print_call(&item->odd[0], odd_call, sizeof odd_call);
-    print_call(&item->others[0], call, sizeof call);
-    NOTE("difference %d: rank %d %s, others %s", i, odd, odd_call, call);
+    NOTE("difference %d: rank %d %s, others %s", i, odd, kit_name(item->odd[0].coll),
+         kit_name(item->others[0].coll));
 }
 
 /* ---- one process ---- */

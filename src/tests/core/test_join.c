@@ -144,6 +144,30 @@ static void child_go_on(void)
     }
 }
 
+/* In a single queue the status says why nothing moves, and an abort ends it. */
+static void child_held_up(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_GATHER, COUNT);
+    kit_open(&kit, 2, 1, COUNT);
+    CHECK_OK(kit_call(&kit.ranks[0], &op));
+    CHECK_OK(chorus_devices()->fill(kit.ranks[0].in, 0x77, 4, kit.ranks[0].stream));
+    CHECK_OK(kit_call(&kit.ranks[1], &op));
+    for (int r = 0; r < 2; r++)
+        kit_await_status(kit.ranks[r].comm, "hardware queue (CHORUS_HOST_QUEUES=1)");
+    for (int r = 0; r < 2; r++) {
+        CHECK_OK(ncclCommAbort(kit.ranks[r].comm));
+        kit.ranks[r].comm = NULL;
+        kit_sync(&kit.ranks[r]);
+    }
+    kit_close(&kit);
+}
+
+static void test_held_up(void)
+{
+    kit_child("child:held-up", (const char *const[]){"CHORUS_HOST_QUEUES=1", NULL});
+}
+
 static void test_go_on(void)
 {
     kit_child("child:go-on", (const char *const[]){"CHORUS_HOST_QUEUES=0", NULL});
@@ -338,6 +362,7 @@ static const struct test_case cases[] = {
     {"every collective, mode, device and queue count", test_modes, 120},
     {"a call does not wait for its peers", test_late, 0},
     {"a call does not hold up what follows", test_go_on, 0},
+    {"a single hardware queue that is held up says so", test_held_up, 0},
     {"connections inside a process", test_algos, 240},
     {"equal streams in a group", test_equal_streams_in_a_group, 0},
     {"equal streams without a group", test_equal_streams_alone, 0},
@@ -347,6 +372,7 @@ static const struct test_case cases[] = {
     {"devices disagree over connections", test_disagreement_over_connections, 0},
     {"average and PreMulSum disagree", test_average_is_no_premulsum, 0},
     {"child:modes", child_modes, 0},
+    {"child:held-up", child_held_up, 0},
     {"child:go-on", child_go_on, 0},
     {"child:late", child_late, 0},
     {"child:algos", child_algos, 0},
