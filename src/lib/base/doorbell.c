@@ -109,7 +109,10 @@ void ccl_bell_unmap(struct ccl_bell *bell)
 
 void ccl_bell_ring(struct ccl_bell *bell)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    if (bell->does_barrier && atomic_load_explicit(&is_registered, memory_order_relaxed))
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
     if (bell == &private_bell) bell = ccl_bell_self(); /* it may have been replaced */
     if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0) wake_all(bell);
 }

@@ -48,6 +48,13 @@ static void let_go(struct ccl_host_stream *stream, uint32_t to)
     atomic_store_explicit(&stream->keep, to, memory_order_release);
 }
 
+/* The same for one that still keeps its kernel. Sequentially consistent, as is the load in
+ * call_watcher: either the watcher finds the kernel or its thread finds no watcher. */
+static void let_wait(struct ccl_host_stream *stream)
+{
+    atomic_store_explicit(&stream->keep, CCL_HOST_KEEPS, memory_order_seq_cst);
+}
+
 static uint32_t look(const struct ccl_host_stream *stream)
 {
     return atomic_load_explicit(&stream->keep, memory_order_relaxed);
@@ -108,7 +115,10 @@ static int try_run(struct ccl_host_stream *stream)
 {
     if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) return 0;
     int is_done = run_kept(stream);
-    let_go(stream, is_done ? CCL_HOST_OPEN : CCL_HOST_KEEPS);
+    if (is_done)
+        let_go(stream, CCL_HOST_OPEN);
+    else
+        let_wait(stream);
     return !is_done;
 }
 
@@ -135,8 +145,7 @@ static void run_own(const struct ccl_host_stream *except)
 static void call_watcher(void)
 {
     struct ccl_host_engine *e = &ccl_host;
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&e->is_watched, memory_order_seq_cst)) return;
     ccl_host_lock();
     ccl_host_wake_watcher();
     ccl_host_unlock();
@@ -153,7 +162,10 @@ static int try_linger(struct ccl_host_stream *stream)
         ccl_host_relax();
         is_done = run_kept(stream);
     }
-    let_go(stream, is_done ? CCL_HOST_OPEN : CCL_HOST_KEEPS);
+    if (is_done)
+        let_go(stream, CCL_HOST_OPEN);
+    else
+        let_wait(stream);
     return !is_done;
 }
 
@@ -319,9 +331,8 @@ void ccl_host_end_keep(struct ccl_host_stream *stream)
 uint32_t ccl_host_count_kept(void)
 {
     uint32_t n = 0;
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with call_watcher */
     for (const struct ccl_host_stream *at = known; at != NULL; at = at->next_known)
-        n += look(at) != CCL_HOST_OPEN;
+        n += atomic_load_explicit(&at->keep, memory_order_seq_cst) != CCL_HOST_OPEN;
     return n;
 }
 

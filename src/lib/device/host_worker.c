@@ -82,7 +82,8 @@ static uint32_t keep_watch(struct ccl_host_thread *me, struct look *look)
     int is_cared_for = e->first == NULL || (e->leader == NULL && e->nactive == 0) ||
                        (e->leader != NULL && (e->leader == me || e->leader->is_asleep));
     int is_over = is_cared_for && now_ns - look->busy_ns > WATCH_IDLE_NS;
-    atomic_store_explicit(&e->is_watched, !is_over, memory_order_relaxed);
+    /* Before the last look, see call_watcher in host_keep.c. */
+    atomic_store_explicit(&e->is_watched, !is_over, memory_order_seq_cst);
     if (is_over && ccl_host_count_kept() > 0) {
         atomic_store_explicit(&e->is_watched, 1, memory_order_relaxed);
         is_over = 0;
