@@ -20,6 +20,7 @@ LIB_SRCS += src/lib/base/thread.c
 
 # device
 LIB_SRCS += src/lib/device/device.c
+LIB_SRCS += src/lib/device/host_arena.c
 LIB_SRCS += src/lib/device/host_device.c
 LIB_SRCS += src/lib/device/host_engine.c
 LIB_SRCS += src/lib/device/host_event.c

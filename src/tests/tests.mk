@@ -74,6 +74,7 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_arena
 UNIT_TESTS += test_base
 UNIT_TESTS += test_base_env
 UNIT_TESTS += test_boot

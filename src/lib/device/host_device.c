@@ -151,6 +151,7 @@ const struct ccl_device_ops ccl_device_host = {
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,
     .launch = ccl_host_launch,
+    .arena = ccl_host_arena,
     .hold = ccl_host_hold,
     .drop = ccl_host_drop,
     .help_until = help_until,

@@ -1,12 +1,13 @@
 /* The settle and prepare hooks of test programs that use the library. All references are weak:
  * a part that the program does not link has nothing to settle. */
 #include "base/doorbell.h"
-#include "chorus.h"
+#include "device/device.h"
 #include "unit/test.h"
 
 void ccl_boot_quiesce(void) __attribute__((weak));
 const struct chorus_devices *chorus_devices(void) __attribute__((weak));
 struct ccl_bell *ccl_bell_self(void) __attribute__((weak));
+void ccl_host_arena(struct ccl_arena *out) __attribute__((weak));
 
 void test_lib_settle(void)
 {
@@ -14,8 +15,9 @@ void test_lib_settle(void)
     if (ccl_boot_quiesce != NULL) ccl_boot_quiesce();
 }
 
-/* The doorbell's page lives as long as the process. */
+/* The doorbell's page and the arena of the host devices live as long as the process. */
 void test_lib_prepare(void)
 {
     if (ccl_bell_self != NULL) ccl_bell_self();
+    if (ccl_host_arena != NULL) ccl_host_arena(&(struct ccl_arena){0});
 }
