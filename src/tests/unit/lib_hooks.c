@@ -1,13 +1,12 @@
 /* The settle and prepare hooks of test programs that use the library. All references are weak:
  * a part that the program does not link has nothing to settle. */
 #include "base/doorbell.h"
-#include "device/device.h"
+#include "chorus.h"
 #include "unit/test.h"
 
 void ccl_boot_quiesce(void) __attribute__((weak));
 const struct chorus_devices *chorus_devices(void) __attribute__((weak));
 struct ccl_bell *ccl_bell_self(void) __attribute__((weak));
-void ccl_host_arena(struct ccl_arena *out) __attribute__((weak));
 
 void test_lib_settle(void)
 {
@@ -19,5 +18,7 @@ void test_lib_settle(void)
 void test_lib_prepare(void)
 {
     if (ccl_bell_self != NULL) ccl_bell_self();
-    if (ccl_host_arena != NULL) ccl_host_arena(&(struct ccl_arena){0});
+    void *block = NULL;
+    if (chorus_devices != NULL && chorus_devices()->alloc(&block, 1 << 16) == ncclSuccess)
+        chorus_devices()->free(block);
 }
