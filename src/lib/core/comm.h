@@ -38,11 +38,12 @@ struct ccl_reg {
     int refs;
 };
 
-/* What the latest collective ran; algorithm NULL before the first. */
+/* What the latest collective ran. */
 struct ccl_latest {
     enum ccl_coll coll;
+    int is_known;
     const struct ccl_plan *plan; /* NULL: sends and receives */
-    const char *algorithm, *protocol, *transport;
+    uint64_t ticket;             /* of the kernel, where several executors take part */
     uint16_t nchannels;
 };
 

@@ -76,7 +76,7 @@ static ncclResult_t expand(const struct ccl_op *op)
 {
     struct ccl_clique *clique = op->comm->clique;
     pthread_mutex_lock(&clique->lock);
-    ccl_schedule_note(op->comm, op->coll, NULL, 1);
+    ccl_schedule_note(op->comm, op->coll, NULL, NULL);
     pthread_mutex_unlock(&clique->lock);
     ccl_group_start();
     ncclResult_t rc = ccl_group_fail(add_messages(op));

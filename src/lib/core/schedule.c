@@ -85,19 +85,18 @@ static const char *name_transport(const struct ccl_clique *clique, int has_links
 }
 
 void ccl_schedule_note(struct ncclComm *comm, enum ccl_coll coll, const struct ccl_plan *plan,
-                       uint16_t nchannels)
+                       const struct ccl_work *work)
 {
-    int has_links = plan == NULL || plan->sched.nlinks > 0;
     comm->latest = (struct ccl_latest){
         .coll = coll,
+        .is_known = 1,
         .plan = plan,
-        .algorithm = plan != NULL ? plan->name : "pairwise",
-        .protocol = has_links ? ccl_proto_name(plan != NULL ? plan->proto : CCL_PROTO_SIMPLE) : "-",
-        .transport = name_transport(comm->clique, has_links),
-        .nchannels = nchannels,
+        .ticket = work != NULL ? work->ticket : 0,
+        .nchannels = work != NULL ? work->nchannels : 1,
     };
 }
 
+/* A kernel that has not met the others yet passes for one that runs what was planned. */
 static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct ccl_latest *latest)
 {
     TRY(ccl_comm_check(comm, function));
@@ -106,8 +105,13 @@ static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct cc
     pthread_mutex_lock(&comm->clique->lock);
     *latest = comm->latest;
     pthread_mutex_unlock(&comm->clique->lock);
-    if (latest->algorithm != NULL) return ncclSuccess;
-    return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function, comm->rank);
+    if (!latest->is_known)
+        return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function,
+                       comm->rank);
+    uint64_t second = __atomic_load_n(&comm->exec->second, __ATOMIC_RELAXED);
+    if (latest->plan != NULL && latest->plan->second != NULL && second == latest->ticket + 1)
+        latest->plan = latest->plan->second;
+    return ncclSuccess;
 }
 
 ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice)
@@ -116,12 +120,15 @@ ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choi
     TRY(find_latest(comm, "chorus_comm_last_choice", &latest));
     if (choice == NULL)
         return ccl_err(ncclInvalidArgument, "chorus_comm_last_choice: choice is NULL");
+    const struct ccl_plan *plan = latest.plan;
+    int has_links = plan == NULL || plan->sched.nlinks > 0;
+    enum ccl_proto proto = plan != NULL ? plan->proto : CCL_PROTO_SIMPLE;
     *choice = (struct chorus_choice){
         .size = sizeof *choice,
         .collective = ccl_coll_name(latest.coll),
-        .algorithm = latest.algorithm,
-        .protocol = latest.protocol,
-        .transport = latest.transport,
+        .algorithm = plan != NULL ? plan->name : "pairwise",
+        .protocol = has_links ? ccl_proto_name(proto) : "-",
+        .transport = name_transport(comm->clique, has_links),
         .channels = latest.nchannels,
     };
     return ncclSuccess;

@@ -15,8 +15,8 @@ ncclResult_t ccl_schedule_load(struct ccl_clique *clique);
 const struct ccl_program *ccl_schedule_find(const struct ccl_clique *clique,
                                             const struct ccl_sched_args *args);
 
-/* Notes what a rank's latest collective runs; plan NULL: sends and receives. */
+/* Notes what a rank's latest collective runs; plan and work NULL: sends and receives. */
 void ccl_schedule_note(struct ncclComm *comm, enum ccl_coll coll, const struct ccl_plan *plan,
-                       uint16_t nchannels);
+                       const struct ccl_work *work);
 
 #endif

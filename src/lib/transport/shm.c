@@ -1,6 +1,7 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
  * in which its executors and ranks RECEIVE; the others map it. Everyone computes the same layout,
  * so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled page by page.
+ * The segment of process 0 also holds what all processes share.
  */
 #include "transport/transport.h"
 
@@ -41,7 +42,8 @@ static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
 
 static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
 {
-    return (fifos_of_execs(places, proc) + fifos_of_ranks(places, proc)) * places->fifo_bytes;
+    size_t fifos = fifos_of_execs(places, proc) + fifos_of_ranks(places, proc);
+    return fifos * places->fifo_bytes + (proc == 0 ? places->common_bytes : 0);
 }
 
 static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
@@ -104,6 +106,12 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     return ncclSuccess;
 }
 
+static void *common(struct ccl_transport *transport)
+{
+    const struct ccl_shm *segment = &transport->segments[0];
+    return (char *)segment->base + segment->size_bytes - transport->places.common_bytes;
+}
+
 const struct ccl_transport_ops ccl_transport_shm = {
     .name = "shm",
     .reach = reach,
@@ -111,5 +119,6 @@ const struct ccl_transport_ops ccl_transport_shm = {
     .share = share,
     .attach = attach,
     .fifo = fifo,
+    .common = common,
     .close = close_shm,
 };
