@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { COUNT = 20000, SHARED_FROM_BYTES = 32 << 10 };
 
