@@ -239,6 +239,7 @@ void kit_sync(struct kit_rank *rank)
 static void compare(const struct kit_rank *rank, const struct kit_op *op, const char *what,
                     const char *got, const char *wanted)
 {
+    if (memcmp(got, wanted, rank->room) == 0) return;
     for (size_t i = 0; i < rank->room; i++)
         if (got[i] != wanted[i])
             FAIL("%s rank %d of %d, count %zu, type %d, op %d, root %d, in place %d, seed %u: "

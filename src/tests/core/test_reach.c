@@ -1,7 +1,6 @@
 /* Buffers that processes reach where they lie: results and choices with buffers inside and outside
  * of the shared memory in every mixture, fresh buffers all the time, several communicators, and
  * peers that die, disagree or have no shared memory. */
-#define _GNU_SOURCE
 #include "core/procs.h"
 
 #include <signal.h>
@@ -11,7 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { COUNT = 20000, SHARED_FROM_BYTES = 32 << 10 };
+enum { COUNT = 9000, SHARED_FROM_BYTES = 32 << 10 };
 
 static int env_number(const char *name)
 {
@@ -114,7 +113,7 @@ static void child_mixed(void)
     proc_mark();
     proc_open(&kit, env_number("CORE_LOCAL"), COUNT);
     for (int r = 0; r < kit.nranks; r++) pool_open(&pools[r], &kit.ranks[r]);
-    for (int i = 0; i < 160; i++) {
+    for (int i = 0; i < 80; i++) {
         uint32_t pick = kit_random(&state);
         struct kit_op op = {
             .coll = (enum kit_coll)(i % KIT_NCOLLS),
@@ -127,8 +126,7 @@ static void child_mixed(void)
         };
         run_mixed(&kit, pools, &op, counts);
     }
-    NOTE("%d direct, %d not", counts[1], counts[0]);
-    CHECK(counts[0] > 10 && counts[1] > 10);
+    CHECK(counts[0] > 5 && counts[1] > 5);
     for (int r = 0; r < kit.nranks; r++) pool_close(&pools[r], &kit.ranks[r]);
     kit_close(&kit);
     proc_check_mark();
@@ -213,7 +211,7 @@ static void child_fresh(void)
     long early = 0;
     proc_open(&kit, 1, 16);
     struct kit_rank *rank = &kit.ranks[0];
-    for (int i = 0; i < 120; i++) {
+    for (int i = 0; i < 64; i++) {
         uint32_t pick = kit_random(&state);
         size_t count = 1 + pick % (6 * COUNT);
         struct kit_op op = kit_simple((enum kit_coll)(i % KIT_NCOLLS), count);
@@ -224,7 +222,7 @@ static void child_fresh(void)
         old.comm = NULL;
         kit_rank_close(&old);
         kit_run(&kit, &op);
-        if (i == 60) early = kit_resident_pages();
+        if (i == 32) early = kit_resident_pages();
     }
     /* The last buffers may be larger by as much as the largest have. */
     long most = (long)(2 * 3 * 6 * COUNT * sizeof(int64_t) / 4096);
