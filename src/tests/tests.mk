@@ -120,6 +120,7 @@ CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 CORE_TESTS += test_reach
+CORE_TESTS += test_reach_faults
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c
@@ -129,6 +130,7 @@ test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
 # have one case, skipped, unless FAULTS=1.

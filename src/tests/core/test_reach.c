@@ -1,14 +1,11 @@
 /* Buffers that processes reach where they lie: results and choices with buffers inside and outside
- * of the shared memory in every mixture, fresh buffers all the time, several communicators, and
- * peers that die, disagree or have no shared memory. */
+ * of the shared memory in every mixture, fresh buffers all the time, several communicators, large
+ * messages. What goes wrong is in test_reach_faults.c. */
 #include "core/procs.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
 enum { COUNT = 9000, SHARED_FROM_BYTES = 32 << 10 };
 
@@ -423,132 +420,6 @@ static void test_late(void)
     procs_end(&procs, -1);
 }
 
-/* ---- a process without shared memory ---- */
-
-static void child_poor(void)
-{
-    struct kit kit;
-    struct kit_op op;
-    /* Enough for connections, not for an arena. */
-    if (proc_index() == 1)
-        CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 30, RLIM_INFINITY}), 0);
-    proc_mark();
-    proc_open(&kit, 1, COUNT);
-    for (int coll = 0; coll < KIT_NCOLLS; coll++) {
-        op = kit_simple((enum kit_coll)coll, COUNT);
-        kit_run(&kit, &op);
-        CHECK(strcmp(algorithm(&kit.ranks[0]), "direct") != 0);
-    }
-    kit_close(&kit);
-    proc_check_mark();
-}
-
-static void test_poor(void)
-{
-    struct procs procs;
-    procs_start(&procs, 3, "child:poor", NULL);
-    procs_end(&procs, -1);
-}
-
-/* ---- peers that die or disagree ---- */
-
-static void abort_and_close(struct kit *kit)
-{
-    CHECK_OK(ncclCommAbort(kit->ranks[0].comm));
-    kit->ranks[0].comm = NULL;
-    kit_close(kit);
-}
-
-/* All are in the middle of direct collectives or large messages when one dies. */
-static void child_die(void)
-{
-    struct kit kit;
-    struct kit_op op = kit_simple((enum kit_coll)env_number("CORE_COLL"), 6 * COUNT);
-    ncclResult_t rc = ncclSuccess;
-    proc_mark();
-    proc_open(&kit, 1, 6 * COUNT);
-    kit_run(&kit, &op);
-    proc_say('r');
-    while (rc == ncclSuccess) {
-        rc = kit_call(&kit.ranks[0], &op);
-        kit_sync(&kit.ranks[0]);
-    }
-    CHECK_EQ(rc, ncclRemoteError);
-    kit_await_error(&kit.ranks[0], ncclRemoteError, "rank 2 on host");
-    abort_and_close(&kit);
-    proc_check_mark();
-}
-
-static void test_die(void)
-{
-    static const char *const colls[] = {"CORE_COLL=0", "CORE_COLL=5"};
-    for (int round = 0; round < 4; round++) {
-        struct procs procs;
-        procs_start(&procs, 3, "child:die", (const char *const[]){colls[round % 2], NULL});
-        for (int i = 0; i < 3; i++) procs_hear(&procs, i, 'r');
-        nanosleep(&(struct timespec){.tv_nsec = 10000000 * (round + 1)}, NULL);
-        procs_signal(&procs, 2, SIGKILL);
-        procs_end(&procs, 2);
-    }
-}
-
-/* What process 1 calls, and what the others call: the one meets, the other does not, or both. */
-static const struct kit_op told[][2] = {
-    {{KIT_ALL_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_BROADCAST, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, COUNT, ncclInt32, ncclMax, 0, 0, 0}},
-    {{KIT_BROADCAST, COUNT, ncclInt32, ncclSum, 1, 0, 0},
-     {KIT_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0}},
-};
-
-static void child_disagree(void)
-{
-    struct kit kit;
-    struct kit_op op = told[env_number("CORE_CASE")][proc_index() != 1];
-    proc_mark();
-    proc_open(&kit, 1, COUNT);
-    ncclResult_t rc = kit_call(&kit.ranks[0], &op);
-    CHECK(rc == ncclSuccess || rc == ncclInvalidUsage);
-    kit_await_error(&kit.ranks[0], ncclInvalidUsage, "differ");
-    kit_sync(&kit.ranks[0]);
-    abort_and_close(&kit);
-    proc_check_mark();
-}
-
-static void test_disagree(void)
-{
-    for (int c = 0; c < (int)TEST_COUNT(told); c++) {
-        char text[32];
-        struct procs procs;
-        snprintf(text, sizeof text, "CORE_CASE=%d", c);
-        procs_start(&procs, 2 + c % 2, "child:disagree", (const char *const[]){text, NULL});
-        procs_end(&procs, -1);
-    }
-}
-
-static void child_sizes(void)
-{
-    struct kit kit;
-    proc_open(&kit, 1, COUNT);
-    struct kit_rank *rank = &kit.ranks[0];
-    if (proc_index() == 0)
-        CHECK_OK(ncclSend(rank->in, 70000, ncclInt8, 1, rank->comm, rank->stream));
-    else
-        CHECK_OK(ncclRecv(rank->out, 60000, ncclInt8, 0, rank->comm, rank->stream));
-    kit_await_error(rank, ncclInvalidUsage, "rank 0 sends 70000 bytes to rank 1, which receives");
-    abort_and_close(&kit);
-}
-
-static void test_sizes(void)
-{
-    struct procs procs;
-    procs_start(&procs, 2, "child:sizes", NULL);
-    procs_end(&procs, -1);
-}
-
 static const struct test_case cases[] = {
     {"buffers inside and outside in every mixture", test_mixed, 240},
     {"factors, averages and buffers that only the root needs", test_operators, 0},
@@ -556,19 +427,11 @@ static const struct test_case cases[] = {
     {"several communicators share the mappings", test_many, 0},
     {"messages from inside and outside", test_messages, 0},
     {"a large message is read where it lies", test_late, 0},
-    {"a process without shared memory", test_poor, 0},
-    {"a process dies while others read its buffers", test_die, 0},
-    {"processes disagree about calls that meet", test_disagree, 0},
-    {"sizes of a large message differ", test_sizes, 0},
     {"child:mixed", child_mixed, 0},
     {"child:operators", child_operators, 0},
     {"child:fresh", child_fresh, 0},
     {"child:many", child_many, 0},
     {"child:messages", child_messages, 0},
     {"child:late", child_late, 0},
-    {"child:poor", child_poor, 0},
-    {"child:die", child_die, 0},
-    {"child:disagree", child_disagree, 0},
-    {"child:sizes", child_sizes, 0},
 };
 TEST_LIB_MAIN(cases)
