@@ -141,6 +141,7 @@ MPI_PLUGIN   := $(if $(mpicc),$B/chorus_mpi.so)
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
+CHECK_BINS   := $(addprefix $B/tests/,$(CHECKS))
 FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
@@ -151,15 +152,15 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda run test tidy tune install uninstall dist clean \
-        plots check-layers format help report FORCE
+.PHONY: all lib drivers tests bench examples cuda run test check-all tidy tune install uninstall \
+        dist clean plots check-layers format help report FORCE
 .SECONDARY:
 
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(FAULT_BINS) $(CONFORM_BINS) $(MPI_BINS) \
-       $(PRELOAD_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) $(CONFORM_BINS) \
+       $(MPI_BINS) $(PRELOAD_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
@@ -249,6 +250,10 @@ $(CORE_BINS): $B/tests/%: $B/obj/src/tests/core/%.o $$(call more,$$*) $(TEST_LIB
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
+$(CHECK_BINS): $B/tests/%: $B/obj/src/tests/all/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
 $(FAULT_BINS): $B/tests/%: $B/obj/src/tests/fault/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
@@ -296,6 +301,8 @@ test:
 	@scripts/setup
 	@$(MAKE) $(jobs) tests
 	@scripts/run-tests $B
+check-all: report $(CHECK_BINS)
+	@scripts/check-all $B
 plots:
 	@scripts/plot --all
 tidy: lib
@@ -353,6 +360,7 @@ Targets
   all           libnccl.so.2, the drivers and the examples (the default)
   run           sets up, builds, runs all_reduce_perf on 8 ranks, records and plots it
   test          sets up, builds, runs all tests; the last line counts them
+  check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
   tune          measures new rows of the cost model

@@ -24,6 +24,7 @@ LIB_SRCS += src/lib/device/host_arena.c
 LIB_SRCS += src/lib/device/host_device.c
 LIB_SRCS += src/lib/device/host_engine.c
 LIB_SRCS += src/lib/device/host_event.c
+LIB_SRCS += src/lib/device/host_keep.c
 LIB_SRCS += src/lib/device/host_mem.c
 LIB_SRCS += src/lib/device/host_queue.c
 LIB_SRCS += src/lib/device/host_sleep.c
@@ -79,6 +80,7 @@ LIB_SRCS += src/lib/algo/shot.c
 LIB_SRCS += src/lib/algo/tree.c
 
 # core
+LIB_SRCS += src/lib/core/agree.c
 LIB_SRCS += src/lib/core/clique.c
 LIB_SRCS += src/lib/core/comm.c
 LIB_SRCS += src/lib/core/comm_end.c

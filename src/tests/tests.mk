@@ -111,26 +111,47 @@ test_boot_strangers_SRCS += src/tests/unit/boot_ranks.c
 
 # Tests of the core through nccl.h and chorus.h: NAME stands for src/tests/core/NAME.c, built like
 # a unit test.
+CORE_TESTS += test_agree
 CORE_TESTS += test_arith
 CORE_TESTS += test_choice
+CORE_TESTS += test_handles
+CORE_TESTS += test_counts
+CORE_TESTS += test_exchange
 CORE_TESTS += test_join
+CORE_TESTS += test_large
 CORE_TESTS += test_life
+CORE_TESTS += test_operators
 CORE_TESTS += test_order
 CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 CORE_TESTS += test_reach
 CORE_TESTS += test_reach_faults
+test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_handles_SRCS += src/tests/core/kit.c
+test_counts_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_exchange_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_join_SRCS += src/tests/core/kit.c
+test_large_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_life_SRCS += src/tests/core/kit.c
+test_operators_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
+test_operators_SRCS += src/tests/core/procs.c
 test_order_SRCS += src/tests/core/kit.c
 test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+
+# The long check, run by scripts/check-all: NAME stands for src/tests/all/NAME.c, built like a unit
+# test.
+CHECKS += check_all
+check_all_SRCS += src/tests/all/trial.c
+check_all_SRCS += src/tests/all/world.c
+check_all_SRCS += src/tests/core/kit.c
+check_all_SRCS += src/tests/core/numbers.c
 
 # Tests of the fault points: NAME stands for src/tests/fault/NAME.c, built like a unit test. They
 # have one case, skipped, unless FAULTS=1.

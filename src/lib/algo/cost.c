@@ -83,8 +83,7 @@ static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
            args->choice->protos[sched.coll] >> row->proto & 1u;
 }
 
-/* Direct moves each byte once, and ranks that disagree meet in one place: where it may run it is
- * taken without comparing. */
+/* Across processes direct is taken without comparing where it may run: it moves each byte once. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
 {
     struct ccl_pick best = {0};
@@ -93,7 +92,7 @@ struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
         double cost_us = estimate_us(&rows[i], args);
         if (best.algo != NULL && cost_us >= best.cost_us) continue;
         best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};
-        if (best.algo == &ccl_algo_direct) break;
+        if (best.algo == &ccl_algo_direct && args->across) break;
     }
     return best;
 }

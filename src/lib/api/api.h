@@ -18,7 +18,7 @@
     CCL_EXPORT type p##name parameters
 
 /* Checks one operation, hands it to core, and records a failure in the open group. */
-ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op op);
+ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op *op);
 
 /* "NCCL version 2.30.7+…", printed once by the first rank 0 that initialises. */
 extern const char ccl_api_banner[];

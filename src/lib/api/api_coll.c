@@ -6,11 +6,11 @@
 
 #include "base/err.h"
 
-ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op op)
+ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op *op)
 {
     ncclResult_t rc;
-    TRY_GOTO(rc, ccl_argcheck_op(call, &op), fail);
-    TRY_GOTO(rc, ccl_enqueue(&op), fail);
+    TRY_GOTO(rc, ccl_argcheck_op(call, op), fail);
+    TRY_GOTO(rc, ccl_enqueue(op), fail);
     return ncclSuccess;
 fail:
     return ccl_group_fail(rc);
@@ -20,102 +20,49 @@ CCL_API(ncclResult_t, ncclAllReduce,
         (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
          ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_ALL_REDUCE, (struct ccl_op){.in = sendbuff,
-                                                                .out = recvbuff,
-                                                                .count_elems = count,
-                                                                .type = datatype,
-                                                                .redop = op,
-                                                                .root = -1,
-                                                                .comm = comm,
-                                                                .stream = stream});
+    return ccl_api_enqueue(CCL_CALL_ALL_REDUCE, &(struct ccl_op){.in = sendbuff,
+                                                                 .out = recvbuff,
+                                                                 .count_elems = count,
+                                                                 .type = datatype,
+                                                                 .redop = op,
+                                                                 .root = -1,
+                                                                 .comm = comm,
+                                                                 .stream = stream});
 }
 
 CCL_API(ncclResult_t, ncclReduce,
         (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
          ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_REDUCE, (struct ccl_op){.in = sendbuff,
-                                                            .out = recvbuff,
-                                                            .count_elems = count,
-                                                            .type = datatype,
-                                                            .redop = op,
-                                                            .root = root,
-                                                            .comm = comm,
-                                                            .stream = stream});
+    return ccl_api_enqueue(CCL_CALL_REDUCE, &(struct ccl_op){.in = sendbuff,
+                                                             .out = recvbuff,
+                                                             .count_elems = count,
+                                                             .type = datatype,
+                                                             .redop = op,
+                                                             .root = root,
+                                                             .comm = comm,
+                                                             .stream = stream});
 }
 
 CCL_API(ncclResult_t, ncclBroadcast,
         (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
          ncclComm_t comm, cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_BROADCAST, (struct ccl_op){.in = sendbuff,
-                                                               .out = recvbuff,
-                                                               .count_elems = count,
-                                                               .type = datatype,
-                                                               .root = root,
-                                                               .comm = comm,
-                                                               .stream = stream});
+    return ccl_api_enqueue(CCL_CALL_BROADCAST, &(struct ccl_op){.in = sendbuff,
+                                                                .out = recvbuff,
+                                                                .count_elems = count,
+                                                                .type = datatype,
+                                                                .root = root,
+                                                                .comm = comm,
+                                                                .stream = stream});
 }
 
 CCL_API(ncclResult_t, ncclBcast,
         (void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
          cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_BCAST, (struct ccl_op){.in = buff,
-                                                           .out = buff,
-                                                           .count_elems = count,
-                                                           .type = datatype,
-                                                           .root = root,
-                                                           .comm = comm,
-                                                           .stream = stream});
-}
-
-CCL_API(ncclResult_t, ncclAllGather,
-        (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
-         ncclComm_t comm, cudaStream_t stream))
-{
-    return ccl_api_enqueue(CCL_CALL_ALL_GATHER, (struct ccl_op){.in = sendbuff,
-                                                                .out = recvbuff,
-                                                                .count_elems = sendcount,
-                                                                .type = datatype,
-                                                                .root = -1,
-                                                                .comm = comm,
-                                                                .stream = stream});
-}
-
-CCL_API(ncclResult_t, ncclReduceScatter,
-        (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
-         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
-{
-    return ccl_api_enqueue(CCL_CALL_REDUCE_SCATTER, (struct ccl_op){.in = sendbuff,
-                                                                    .out = recvbuff,
-                                                                    .count_elems = recvcount,
-                                                                    .type = datatype,
-                                                                    .redop = op,
-                                                                    .root = -1,
-                                                                    .comm = comm,
-                                                                    .stream = stream});
-}
-
-CCL_API(ncclResult_t, ncclAlltoAll,
-        (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-         ncclComm_t comm, cudaStream_t stream))
-{
-    return ccl_api_enqueue(CCL_CALL_ALL_TO_ALL, (struct ccl_op){.in = sendbuff,
-                                                                .out = recvbuff,
-                                                                .count_elems = count,
-                                                                .type = datatype,
-                                                                .root = -1,
-                                                                .comm = comm,
-                                                                .stream = stream});
-}
-
-CCL_API(ncclResult_t, ncclGather,
-        (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-         ncclComm_t comm, cudaStream_t stream))
-{
-    return ccl_api_enqueue(CCL_CALL_GATHER, (struct ccl_op){.in = sendbuff,
-                                                            .out = recvbuff,
+    return ccl_api_enqueue(CCL_CALL_BCAST, &(struct ccl_op){.in = buff,
+                                                            .out = buff,
                                                             .count_elems = count,
                                                             .type = datatype,
                                                             .root = root,
@@ -123,17 +70,70 @@ CCL_API(ncclResult_t, ncclGather,
                                                             .stream = stream});
 }
 
-CCL_API(ncclResult_t, ncclScatter,
+CCL_API(ncclResult_t, ncclAllGather,
+        (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+         ncclComm_t comm, cudaStream_t stream))
+{
+    return ccl_api_enqueue(CCL_CALL_ALL_GATHER, &(struct ccl_op){.in = sendbuff,
+                                                                 .out = recvbuff,
+                                                                 .count_elems = sendcount,
+                                                                 .type = datatype,
+                                                                 .root = -1,
+                                                                 .comm = comm,
+                                                                 .stream = stream});
+}
+
+CCL_API(ncclResult_t, ncclReduceScatter,
+        (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
+{
+    return ccl_api_enqueue(CCL_CALL_REDUCE_SCATTER, &(struct ccl_op){.in = sendbuff,
+                                                                     .out = recvbuff,
+                                                                     .count_elems = recvcount,
+                                                                     .type = datatype,
+                                                                     .redop = op,
+                                                                     .root = -1,
+                                                                     .comm = comm,
+                                                                     .stream = stream});
+}
+
+CCL_API(ncclResult_t, ncclAlltoAll,
+        (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+         ncclComm_t comm, cudaStream_t stream))
+{
+    return ccl_api_enqueue(CCL_CALL_ALL_TO_ALL, &(struct ccl_op){.in = sendbuff,
+                                                                 .out = recvbuff,
+                                                                 .count_elems = count,
+                                                                 .type = datatype,
+                                                                 .root = -1,
+                                                                 .comm = comm,
+                                                                 .stream = stream});
+}
+
+CCL_API(ncclResult_t, ncclGather,
         (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
          ncclComm_t comm, cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_SCATTER, (struct ccl_op){.in = sendbuff,
+    return ccl_api_enqueue(CCL_CALL_GATHER, &(struct ccl_op){.in = sendbuff,
                                                              .out = recvbuff,
                                                              .count_elems = count,
                                                              .type = datatype,
                                                              .root = root,
                                                              .comm = comm,
                                                              .stream = stream});
+}
+
+CCL_API(ncclResult_t, ncclScatter,
+        (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+         ncclComm_t comm, cudaStream_t stream))
+{
+    return ccl_api_enqueue(CCL_CALL_SCATTER, &(struct ccl_op){.in = sendbuff,
+                                                              .out = recvbuff,
+                                                              .count_elems = count,
+                                                              .type = datatype,
+                                                              .root = root,
+                                                              .comm = comm,
+                                                              .stream = stream});
 }
 
 static ncclResult_t create_redop(ncclRedOp_t *op, const void *scalar, ncclDataType_t type,

@@ -7,22 +7,22 @@ CCL_API(ncclResult_t, ncclSend,
         (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
          cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_SEND, (struct ccl_op){.in = sendbuff,
-                                                          .count_elems = count,
-                                                          .type = datatype,
-                                                          .root = peer,
-                                                          .comm = comm,
-                                                          .stream = stream});
+    return ccl_api_enqueue(CCL_CALL_SEND, &(struct ccl_op){.in = sendbuff,
+                                                           .count_elems = count,
+                                                           .type = datatype,
+                                                           .root = peer,
+                                                           .comm = comm,
+                                                           .stream = stream});
 }
 
 CCL_API(ncclResult_t, ncclRecv,
         (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
          cudaStream_t stream))
 {
-    return ccl_api_enqueue(CCL_CALL_RECV, (struct ccl_op){.out = recvbuff,
-                                                          .count_elems = count,
-                                                          .type = datatype,
-                                                          .root = peer,
-                                                          .comm = comm,
-                                                          .stream = stream});
+    return ccl_api_enqueue(CCL_CALL_RECV, &(struct ccl_op){.out = recvbuff,
+                                                           .count_elems = count,
+                                                           .type = datatype,
+                                                           .root = peer,
+                                                           .comm = comm,
+                                                           .stream = stream});
 }

@@ -1,11 +1,11 @@
 /* Doorbells: how a waiting process learns that some flag it polls may have changed.
  *
  * Each process has ONE doorbell in a memfd page that peers map. Whoever publishes a flag (FIFO
- * slot, credit, event, gate) rings the bell of the process that polls it. A ring is a fence and
- * a load when nobody sleeps there. Pattern of a sleeper:
- *     seen = ccl_bell_prepare(bell);      // announces the sleeper, then
- *     if (poll everything once more finds something) { ccl_bell_cancel(bell); continue; }
- *     ccl_bell_sleep(bell, seen, timeout_us);
+ * slot, credit, event, gate) rings the bell of the process that polls it. A ring is a load when
+ * nobody sleeps there, where the kernel has membarrier(2), else a fence and a load. Pattern of a
+ * sleeper: seen = ccl_bell_prepare(bell);      // announces the sleeper, then if (poll everything
+ * once more finds something) { ccl_bell_cancel(bell); continue; } ccl_bell_sleep(bell, seen,
+ * timeout_us);
  */
 #ifndef CCL_BASE_DOORBELL_H
 #define CCL_BASE_DOORBELL_H
@@ -18,13 +18,16 @@
 struct ccl_bell {
     _Alignas(64) _Atomic uint32_t rings; /* futex word */
     _Atomic uint32_t sleepers;
+    uint32_t does_barrier; /* sleepers order ringers from afar; set before anyone maps the bell */
 };
 
-/* This process's bell; made at first use and kept for the life of the process. On failure of
- * memfd or mmap it falls back to private memory and ccl_bell_self_fd gives -1. */
+/* This process's bell; made at first use. On failure of memfd or mmap it lies in private memory
+ * until ccl_bell_self_fd succeeds. Rings of the private bell reach the one that replaced it; a
+ * sleeper asks for the bell each time. */
 struct ccl_bell *ccl_bell_self(void);
 
-/* The memfd of that page for peers to map (ccl_bell_map), owned by this module. */
+/* The memfd of that page for peers to map (ccl_bell_map), owned by this module and kept for the
+ * life of the process; -1 when it cannot be made now. */
 int ccl_bell_self_fd(void);
 
 /* Maps a peer's bell; ccl_bell_unmap undoes it. Does not take the fd. */

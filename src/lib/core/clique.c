@@ -5,7 +5,9 @@
 #include "base/err.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "core/agree.h"
 #include "core/join.h"
+#include "core/launch.h"
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/reach.h"
@@ -75,6 +77,7 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
         if (topo->proc_of_exec[e] != clique->proc) continue;
         struct ccl_exec *exec = &clique->execs[clique->nlocal_execs++];
         exec->clique = clique;
+        pthread_mutex_init(&exec->lock, NULL);
         exec->index = e;
         exec->first_slot = topo->first_slot[e];
         exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
@@ -93,6 +96,24 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
                            CCL_MAX_LOCAL);
     }
     return ccl_clique_is_whole(clique) ? ccl_reach_meet(clique, NULL) : ncclSuccess;
+}
+
+static void set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
+{
+    clique->boards[e] = board;
+    for (uint16_t i = 0; i < clique->nlocal_execs; i++)
+        if (clique->execs[i].index == e) clique->execs[i].board = board;
+}
+
+/* Boards are shared memory where several processes take part (ccl_clique_connect). */
+static ncclResult_t make_boards(struct ccl_clique *clique)
+{
+    uint16_t nexecs = clique->topo->nexecs;
+    TRY(CCL_NEW(&clique->boards, nexecs));
+    if (!ccl_clique_is_whole(clique)) return ncclSuccess;
+    TRY(CCL_NEW(&clique->own_boards, nexecs));
+    for (uint16_t e = 0; e < nexecs; e++) set_board(clique, e, &clique->own_boards[e]);
+    return ncclSuccess;
 }
 
 /* Where the second ring of a FIFO starts. */
@@ -114,6 +135,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .exec_of = topo->exec_of,
         .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
         .common_bytes = ccl_reach_bytes(topo),
+        .board_bytes = sizeof(struct ccl_board),
     };
 }
 
@@ -123,7 +145,9 @@ static void free_clique(struct ccl_clique *clique)
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
+        ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
+        pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_pairs_free(clique);
     ccl_reach_close(clique);
@@ -131,6 +155,8 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
     ccl_free(clique->bells);
+    ccl_free(clique->boards);
+    ccl_free(clique->own_boards);
     ccl_free(clique->left);
     ccl_free(clique->queues);
     ccl_free(clique->execs);
@@ -173,6 +199,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
+    TRY_GOTO(rc, make_boards(clique), fail);
     clique->possible = ccl_plan_possible(&clique->execs[0]);
     struct ccl_places places = places_of(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
@@ -308,6 +335,10 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
             TRY(swap_fds(clique, fd, take_segment));
             TRY(ccl_reach_meet(clique, ccl_transports[t]->common(clique->transports[t])));
         }
+    for (uint16_t e = 0; e < clique->topo->nexecs; e++)
+        for (int t = 0; t < CCL_NTRANSPORTS; t++)
+            if (ccl_transports[t]->board != NULL)
+                set_board(clique, e, ccl_transports[t]->board(clique->transports[t], e));
     if (ccl_bell_self_fd() < 0)
         return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
     TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));

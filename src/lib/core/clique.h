@@ -1,8 +1,9 @@
 /* clique.h: the part of a communicator that lives in this process.
  *
  * A clique holds the ranks of one communicator in this process, their executors, connections and
- * joins. Its lock guards everything here but the words that kernels read. Handles (comm.h) point
- * to it; it dies with the last of them.
+ * joins. Each executor has a lock for its collectives, so that threads of different executors do
+ * not meet; the lock of the clique guards messages and what is made once. Words that kernels read
+ * need none. Handles (comm.h) point to it; it dies with the last of them.
  */
 #ifndef CCL_CORE_CLIQUE_H
 #define CCL_CORE_CLIQUE_H
@@ -19,12 +20,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CCL_NRECENT = 64, CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4 };
+enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
 struct ccl_peer_arena;
 struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
+struct ccl_recipe;
 
 /* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
 struct ccl_turn {
@@ -33,10 +35,13 @@ struct ccl_turn {
 
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
-    struct ccl_clique *clique;
+    _Alignas(64) struct ccl_clique *clique; /* executors of different threads share no line */
+    pthread_mutex_t lock;                   /* of what follows; taken before the clique's */
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
-    struct ccl_plan *plans;  /* schedules made so far */
+    struct ccl_board *board;                  /* what it called, core/agree.h */
+    struct ccl_plan *plans;                   /* schedules made so far */
+    struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
     struct ccl_set *open;    /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
@@ -60,13 +65,6 @@ struct ccl_queue {
     struct ccl_pending *head, *tail;
 };
 
-/* A collective as its first rank called it, to compare the others with. */
-struct ccl_issued {
-    uint64_t number; /* sequence number plus 1; 0: none yet */
-    int rank;
-    struct ccl_op op; /* its handles are not to be used */
-};
-
 struct ccl_clique {
     struct ccl_clique *next; /* in the process's registry */
     uint8_t key[16];
@@ -75,9 +73,10 @@ struct ccl_clique {
 
     struct ccl_topo *topo;
     uint16_t proc, nlocal_execs;
-    struct ccl_exec *execs;                /* [nlocal_execs] */
-    struct ccl_issued recent[CCL_NRECENT]; /* by sequence number */
-    struct ccl_queue *queues;              /* [nranks * nranks] by sender, receiver */
+    struct ccl_exec *execs;    /* [nlocal_execs] */
+    struct ccl_board **boards; /* [nexecs] what each executor called, core/agree.h */
+    struct ccl_board *own_boards;
+    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
@@ -126,7 +125,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 
 /* A new connection end of an executor (or rank) of this process, for one protocol; freed by the
- * caller. Lock held. */
+ * caller. Lock of the clique held. */
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
@@ -136,6 +135,11 @@ int ccl_clique_is_local(const struct ccl_clique *clique, int rank);
 static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
 {
     return clique->topo->nprocs == 1;
+}
+/* The collective becomes sends and receives. */
+static inline int ccl_clique_expands(const struct ccl_clique *clique, enum ccl_coll coll)
+{
+    return coll >= CCL_ALL_TO_ALL && coll < CCL_NCOLLS && !ccl_clique_is_whole(clique);
 }
 
 #endif

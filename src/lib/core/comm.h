@@ -38,10 +38,9 @@ struct ccl_reg {
     int refs;
 };
 
-/* What the latest collective ran. */
+/* What the latest collective ran; nchannels is 0 before the first. */
 struct ccl_latest {
     enum ccl_coll coll;
-    int is_known;
     const struct ccl_plan *plan; /* NULL: sends and receives */
     uint64_t ticket;             /* of the kernel, where several executors take part */
     uint16_t nchannels;
@@ -59,8 +58,9 @@ struct ncclComm {
     ncclConfig_t config;
     char name[64], net_name[32];
 
-    struct ccl_latest latest; /* guarded by the clique's lock */
-    uint64_t nsets;           /* collectives issued so far */
+    struct ccl_latest latest; /* guarded by the executor's lock */
+    uint64_t nsets;           /* collectives called so far */
+    struct ccl_call call;     /* the latest of them that became messages */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
     struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */

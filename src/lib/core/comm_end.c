@@ -55,7 +55,8 @@ ncclResult_t ccl_comm_destroy(ncclComm_t comm)
 ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
     if (ccl_comm_cancel(comm)) return ncclSuccess;
-    while (ccl_comm_is_starting(comm)) sched_yield(); /* its last instructions */
+    while (ccl_comm_is_starting(comm)) sched_yield();                   /* its last instructions */
+    if (atomic_load(&comm->state) == CCL_COMM_FREE) return ncclSuccess; /* it failed meanwhile */
     struct ccl_clique *clique = comm->clique;
     if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
         ccl_clique_fail(clique, ncclRemoteError, 1, "rank %d on host %s aborted the communicator",

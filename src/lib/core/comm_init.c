@@ -171,7 +171,6 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     }
     ccl_clique_detach(comm->clique);
     if (held) device->drop();
-    ccl_comm_drop(comm, args->comm);
     return rc;
 }
 

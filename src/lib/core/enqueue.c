@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "core/group.h"
-#include "core/schedule.h"
+#include "core/plan.h"
 #include "kernel/fold.h"
 
 const char *ccl_coll_name(enum ccl_coll coll)
@@ -72,14 +72,14 @@ static ncclResult_t add_messages(const struct ccl_op *op)
     return ncclSuccess;
 }
 
+/* The collective itself goes first: it only takes its number, and is compared with the others'. */
 static ncclResult_t expand(const struct ccl_op *op)
 {
-    struct ccl_clique *clique = op->comm->clique;
-    pthread_mutex_lock(&clique->lock);
-    ccl_schedule_note(op->comm, op->coll, NULL, NULL);
-    pthread_mutex_unlock(&clique->lock);
+    struct ccl_record record = {.op = *op};
     ccl_group_start();
-    ncclResult_t rc = ccl_group_fail(add_messages(op));
+    ncclResult_t rc = ccl_group_add(&record);
+    if (rc == ncclSuccess) rc = add_messages(op);
+    ccl_group_fail(rc);
     ncclResult_t ended = ccl_group_end();
     return rc != ncclSuccess ? rc : ended;
 }
@@ -107,8 +107,7 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
     CCL_INFO(CCL_LOG_COLL, "nccl%s: rank %d count %zu datatype %d op %d root %d stream %p",
              ccl_coll_name(op->coll), op->comm->rank, op->count_elems, (int)op->type,
              (int)op->redop, op->root, (void *)op->stream);
-    if (op->coll >= CCL_ALL_TO_ALL && !is_message && !ccl_clique_is_whole(op->comm->clique))
-        return expand(op);
+    if (ccl_clique_expands(op->comm->clique, op->coll)) return expand(op);
     if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op};

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "core/agree.h"
 #include "core/join.h"
 #include "core/pairs.h"
 
@@ -113,11 +114,8 @@ static ncclResult_t find_cause(const struct group *group)
 static ncclResult_t run_jobs(struct group *group)
 {
     for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
-    if (group->njobs == 1) {
-        run_job(&group->jobs[0]);
-        return group->jobs[0].result;
-    }
-    for (size_t i = 0; i < group->njobs; i++) {
+    if (group->njobs == 1) run_job(&group->jobs[0]);
+    for (size_t i = 0; group->njobs > 1 && i < group->njobs; i++) {
         struct job *job = &group->jobs[i];
         int error =
             CCL_FAULT("group-thread") ? EAGAIN : pthread_create(&job->thread, NULL, run_job, job);
@@ -132,9 +130,10 @@ static ncclResult_t run_jobs(struct group *group)
         struct job *job = &group->jobs[i];
         if (job->started) pthread_join(job->thread, NULL);
     }
-    /* Not before the others have ended, which may cancel it. */
+    /* Not before all have ended, since each may cancel the others. */
     for (size_t i = 0; i < group->njobs; i++)
-        if (!group->jobs[i].started) ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
+        if (group->jobs[i].result != ncclSuccess)
+            ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
     return find_cause(group);
 }
 
@@ -147,16 +146,17 @@ static void drop_jobs(struct group *group)
 
 ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
 {
-    if (my_group.depth == 0) return ccl_comm_init_job(args, comm);
     struct group *group = &my_group;
-    ncclResult_t rc =
-        ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
-    if (rc != ncclSuccess) {
+    ncclResult_t rc;
+    if (group->depth == 0)
+        rc = ccl_comm_init_job(args, comm);
+    else
+        rc = ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+    if (rc != ncclSuccess)
         ccl_comm_drop(comm, args->comm);
-        return rc;
-    }
-    group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
-    return ncclSuccess;
+    else if (group->depth > 0)
+        group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
+    return rc;
 }
 
 /* Runs the initialisations of one call, whatever group is open around it. */
@@ -184,60 +184,107 @@ void ccl_group_forget(struct ncclComm *comm)
     group->nrecords = kept;
 }
 
-static ncclResult_t post_record(struct ccl_clique *clique, const struct ccl_record *record)
+static void enter_device(int device)
 {
-    if (record->op.coll >= CCL_NCOLLS) return ccl_pairs_post(clique, record);
-    return ccl_join_post(record->op.comm->exec, record);
+    int current = device;
+    ccl_device()->base.get(&current);
+    if (current != device) ccl_device()->base.set(device);
 }
 
-/* Posts and launches the records of one clique from `first` on, all under its lock. Their streams
- * belong to the device of their rank, which is current meanwhile. */
-static ncclResult_t post_clique(struct ccl_clique *clique, struct ccl_record *records, size_t n)
+static int is_message(const struct ccl_record *record)
 {
-    const struct chorus_devices *device = &ccl_device()->base;
+    return record->op.coll >= CCL_NCOLLS;
+}
+
+/* One that becomes messages only takes its number, and is compared with the others' calls. */
+static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_record *record)
+{
+    const struct ccl_op *op = &record->op;
+    if (!ccl_clique_expands(exec->clique, op->coll)) return ccl_join_post(exec, record);
+    op->comm->latest = (struct ccl_latest){.coll = op->coll, .nchannels = 1};
+    return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
+}
+
+/* The collectives of one executor, and the kernels of those that are complete. Their streams belong
+ * to the executor's device, which is current meanwhile. */
+static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n)
+{
+    struct ccl_clique *clique = exec->clique;
+    pthread_mutex_lock(&exec->lock);
+    ncclResult_t rc = ccl_clique_error(clique);
+    for (size_t i = 0; rc == ncclSuccess && i < n; i++)
+        if (records[i].op.comm->exec == exec && !is_message(&records[i]))
+            rc = post_collective(exec, &records[i]);
+    if (rc == ncclSuccess && exec->open != NULL) {
+        enter_device(records[0].op.comm->device);
+        rc = ccl_join_flush(exec);
+    }
+    pthread_mutex_unlock(&exec->lock);
+    return rc;
+}
+
+static ncclResult_t post_messages(struct ccl_clique *clique, const struct ccl_record *records,
+                                  size_t n)
+{
     pthread_mutex_lock(&clique->lock);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
-        if (records[i].op.comm->clique == clique) rc = post_record(clique, &records[i]);
-    for (uint16_t e = 0; rc == ncclSuccess && e < clique->nlocal_execs; e++) {
-        struct ccl_exec *exec = &clique->execs[e];
-        if (exec->open == NULL) continue;
-        device->set(clique->topo->peers[exec->view.rank_of[exec->first_slot]].device);
-        rc = ccl_join_flush(exec);
-    }
+        if (records[i].op.comm->clique == clique && is_message(&records[i]))
+            rc = ccl_pairs_post(clique, &records[i]);
     if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
-    /* Some records were posted and others not: nobody could tell what comes next. */
-    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
-        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&clique->lock);
     return rc;
 }
 
-static ncclResult_t post_all(struct ccl_record *records, size_t n)
+/* True for the first record that concerns the executor (or, of messages, the clique). */
+static int is_first(const struct ccl_record *records, size_t i, int of_messages)
 {
-    const struct chorus_devices *device = &ccl_device()->base;
+    const struct ncclComm *comm = records[i].op.comm;
+    for (size_t j = 0; j < i; j++) {
+        if (is_message(&records[j]) != of_messages) continue;
+        if (of_messages ? records[j].op.comm->clique == comm->clique
+                        : records[j].op.comm->exec == comm->exec)
+            return 0;
+    }
+    return 1;
+}
+
+/* Posts what the record at `i` is the first of. When some records were posted and others not,
+ * nobody could tell what comes next: the communicator has failed. */
+static ncclResult_t post_from(const struct ccl_record *records, size_t i, size_t n)
+{
+    struct ccl_clique *clique = records[i].op.comm->clique;
+    ncclResult_t rc = is_message(&records[i])
+                          ? post_messages(clique, records + i, n - i)
+                          : post_exec(records[i].op.comm->exec, records + i, n - i);
+    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
+        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
+    return rc;
+}
+
+/* Collectives go first: what has become messages is compared before they can wait. */
+static ncclResult_t post_all(const struct ccl_record *records, size_t n)
+{
     ncclResult_t rc = ncclSuccess;
     int caller_device = 0;
-    device->get(&caller_device);
-    for (size_t i = 0; i < n; i++) {
-        struct ccl_clique *clique = records[i].op.comm->clique;
-        size_t before = 0;
-        while (records[before].op.comm->clique != clique) before++;
-        if (before < i) continue; /* posted with the first record of its clique */
-        ncclResult_t posted = post_clique(clique, records + i, n - i);
-        if (rc == ncclSuccess) rc = posted;
-    }
-    device->set(caller_device);
+    ccl_device()->base.get(&caller_device);
+    if (n == 1) rc = post_from(records, 0, 1);
+    for (int of_messages = 0; n > 1 && of_messages < 2; of_messages++)
+        for (size_t i = 0; i < n; i++) {
+            if (is_message(&records[i]) != of_messages || !is_first(records, i, of_messages))
+                continue;
+            ncclResult_t posted = post_from(records, i, n);
+            if (rc == ncclSuccess) rc = posted;
+        }
+    enter_device(caller_device);
+    ccl_device()->advance();
     return rc;
 }
 
 ncclResult_t ccl_group_add(const struct ccl_record *record)
 {
     struct group *group = &my_group;
-    if (group->depth == 0) {
-        struct ccl_record alone = *record;
-        return post_all(&alone, 1);
-    }
+    if (group->depth == 0) return post_all(record, 1);
     TRY(ccl_grow((void **)&group->records, group->nrecords, &group->records_room,
                  sizeof *group->records));
     group->records[group->nrecords++] = *record;

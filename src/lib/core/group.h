@@ -20,8 +20,8 @@ ncclResult_t ccl_group_add(const struct ccl_record *record);
 /* Drops what the thread's open group holds of `comm`, which is about to end. */
 void ccl_group_forget(struct ncclComm *comm);
 
-/* core/comm_init.c: the collective part of an initialisation, on any thread. Frees `comm` and
- * clears *args->comm when it fails. */
+/* core/comm_init.c: the collective part of an initialisation, on any thread. When it fails, the
+ * caller drops the handle: not before nobody is left who may cancel it. */
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm);
 
 #endif

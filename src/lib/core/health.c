@@ -117,8 +117,13 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         return ncclSuccess;
     }
     struct ccl_clique *clique = comm->clique;
-    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
+    /* The locks are held while a call plans and launches; a watcher need not wait for that. */
+    if (pthread_mutex_trylock(&comm->exec->lock) != 0) {
+        snprintf(text, bytes, "inside a call");
+        return ncclSuccess;
+    }
     if (pthread_mutex_trylock(&clique->lock) != 0) {
+        pthread_mutex_unlock(&comm->exec->lock);
         snprintf(text, bytes, "inside a call");
         return ncclSuccess;
     }
@@ -128,5 +133,6 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
              !describe_pending(clique, comm, text, bytes) && !describe_halves(comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&clique->lock);
+    pthread_mutex_unlock(&comm->exec->lock);
     return ncclSuccess;
 }

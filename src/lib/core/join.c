@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/launch.h"
 
 #include <string.h>
@@ -116,23 +117,6 @@ void ccl_join_free(struct ccl_exec *exec)
 
 /* ---- arrivals ---- */
 
-static int is_same_call(const struct ccl_op *a, const struct ccl_op *b)
-{
-    return a->coll == b->coll && a->count_elems == b->count_elems && a->type == b->type &&
-           a->root == b->root && ccl_redop_class(a->redop) == ccl_redop_class(b->redop);
-}
-
-/* What the first rank of this process called as its collective `seq`; NULL when it is not known
- * any more, since another rank is far ahead. Then the kernels compare signatures. */
-static const struct ccl_issued *find_issued(struct ccl_clique *clique, uint64_t seq,
-                                            const struct ccl_op *op)
-{
-    struct ccl_issued *issued = &clique->recent[seq % CCL_NRECENT];
-    if (issued->number < seq + 1)
-        *issued = (struct ccl_issued){.number = seq + 1, .rank = op->comm->rank, .op = *op};
-    return issued->number == seq + 1 ? issued : NULL;
-}
-
 static const struct ccl_op *find_member_call(const struct ccl_set *set)
 {
     for (uint16_t i = 0; i < set->exec->nlocal; i++)
@@ -140,27 +124,16 @@ static const struct ccl_op *find_member_call(const struct ccl_set *set)
     return NULL;
 }
 
-/* Compares a call with what another rank called in its place: of the same executor, and of the
- * whole process. */
+/* The members of a set are compared however far its process has got. */
 static ncclResult_t check_agreement(struct ccl_set *set, const struct ccl_op *op)
 {
     struct ccl_clique *clique = set->exec->clique;
-    const struct ccl_issued *issued = find_issued(clique, set->seq, op);
-    const struct ccl_op *other = find_member_call(set);
-    int rank = other != NULL ? other->comm->rank : 0;
-    if (other == NULL && issued != NULL) {
-        other = &issued->op;
-        rank = issued->rank;
-    }
-    if (other == NULL || is_same_call(other, op)) return ncclSuccess;
-    move_set(set, CCL_JOIN_DISAGREE);
-    return ccl_clique_fail(
-        clique, ncclInvalidUsage, 1,
-        "collective #%llu differs between ranks: rank %d called nccl%s(count %zu, datatype %d, op "
-        "%d, root %d), rank %d called nccl%s(count %zu, datatype %d, op %d, root %d)",
-        (unsigned long long)set->seq, rank, ccl_coll_name(other->coll), other->count_elems,
-        (int)other->type, (int)other->redop, other->root, op->comm->rank, ccl_coll_name(op->coll),
-        op->count_elems, (int)op->type, (int)op->redop, op->root);
+    const struct ccl_op *member = find_member_call(set);
+    ncclResult_t rc = ncclSuccess;
+    if (member != NULL) rc = ccl_agree_pair(clique, member, op, set->seq);
+    if (rc == ncclSuccess) rc = ccl_agree(set->exec, op, set->seq, &set->call);
+    if (rc != ncclSuccess) move_set(set, CCL_JOIN_DISAGREE);
+    return rc;
 }
 
 ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *record)

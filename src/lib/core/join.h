@@ -3,7 +3,7 @@
  * Each call of a rank is an arrival at a set; the call that completes the set launches ONE kernel
  * for all members, on its own stream. Members that arrived in the same group end are joined by
  * events; members of earlier calls hold a gate on their stream, since no event may be waited
- * for before it is recorded. Nobody waits on the host. The lock of the clique is held throughout.
+ * for before it is recorded. Nobody waits on the host. The executor's lock is held throughout.
  */
 #ifndef CCL_CORE_JOIN_H
 #define CCL_CORE_JOIN_H
@@ -38,6 +38,7 @@ struct ccl_member {
 struct ccl_set {
     struct ccl_set *next;
     struct ccl_exec *exec;
+    struct ccl_call call;
     uint64_t seq; /* which collective of the communicator, counted per rank */
     enum ccl_join_state state;
     uint16_t narrived, last; /* members; the one who completed the set */

@@ -3,9 +3,10 @@
 #include "core/launch.h"
 
 #include "algo/cost.h"
+#include "base/alloc.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/plan.h"
-#include "core/schedule.h"
 #include "kernel/kernel.h"
 #include "kernel/size.h"
 
@@ -31,23 +32,125 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
     return ccl_cost_channels(block_bytes / plan->sched.npieces, most, has_links);
 }
 
-/* Mixes what must agree between executors, FNV over the fields, below the low bits of the number
- * of the operation. */
-static uint64_t sign_op(const struct ccl_set *set, const struct ccl_plan *plan)
+/* Mixes what must agree between executors, FNV over the fields. */
+static uint64_t sign_shape(const struct ccl_op *op, const struct ccl_plan *plan)
 {
-    const struct ccl_record *record = &set->members[set->last].record;
-    uint64_t fields[] = {set->seq,
-                         record->op.coll,
-                         record->op.count_elems,
-                         record->op.type,
-                         (uint64_t)(uint32_t)record->op.root,
-                         (uint64_t)ccl_redop_class(record->op.redop),
+    uint64_t fields[] = {op->coll, op->count_elems, op->type, (uint64_t)(uint32_t)op->root,
                          ccl_plan_sign(plan)};
     uint64_t sign = 0xcbf29ce484222325u;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         sign = (sign ^ fields[i]) * 0x100000001b3u ^ sign >> 29;
+    return sign;
+}
+
+/* The hash with the operator, below the low bits of the number of the operation. */
+static uint64_t sign_op(uint64_t shape, const struct ccl_set *set)
+{
+    uint64_t redop = (uint64_t)ccl_redop_class(set->members[set->last].record.op.redop);
+    uint64_t sign = (shape ^ redop) * 0x100000001b3u ^ shape >> 29;
     return (sign & CCL_SIGN_HASH) | set->seq << CCL_SIGN_HASH_BITS;
 }
+
+/* ---- recipes: works as far as they depend on the shape of the operation alone ---- */
+
+struct ccl_recipe {
+    enum ccl_coll coll;
+    ncclDataType_t type;
+    int root;
+    uint64_t count_elems, bytes, sign;
+    const struct ccl_plan *plan;
+    struct ccl_work work; /* without `local` and what a set brings */
+};
+
+static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
+{
+    uint64_t bytes = op->count_elems * ccl_type_bytes(op->type);
+    return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
+}
+
+static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
+{
+    const struct ccl_sched *sched = &plan->sched;
+    struct ccl_body *body = &work->body[work->nbodies++];
+    *body = (struct ccl_body){
+        .steps = sched->steps,
+        .conns = plan->conns,
+        .nsteps = (uint16_t)sched->nsteps,
+        .npieces = sched->npieces,
+        .nlinks = (uint16_t)sched->nlinks,
+        .lag = (uint8_t)sched->lag,
+        .is_ll = plan->proto == CCL_PROTO_LL,
+    };
+    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
+    ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
+}
+
+static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const struct ccl_op *op)
+{
+    struct ccl_clique *clique = exec->clique;
+    const struct ccl_plan *plan = recipe->plan;
+    struct ccl_work *work = &recipe->work;
+    uint64_t elem_bytes = ccl_type_bytes(op->type);
+    work->meets = exec->meets;
+    work->abort_word = &clique->abort_word;
+    work->note = &exec->note;
+    work->second = &exec->second;
+    work->error = &clique->kernel_error;
+    if (exec->view.nexecs > 1) {
+        work->turn = &exec->turn.due;
+        work->boards = (const struct ccl_board *const *)clique->boards;
+    }
+    work->count_elems = op->count_elems;
+    work->divisor = exec->view.nranks;
+    work->first_local = exec->first_slot;
+    work->nlocal = exec->nlocal;
+    work->nslots = exec->view.nranks;
+    work->nexecs = exec->view.nexecs;
+    work->self = exec->index;
+    work->type = (uint8_t)op->type;
+    const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
+    work->nchannels =
+        count_channels(exec, certain, work->count_elems * elem_bytes, op->comm->device);
+    fill_body(work, plan, elem_bytes);
+    if (plan->second != NULL) fill_body(work, plan->second, elem_bytes);
+}
+
+static int fits(const struct ccl_recipe *recipe, const struct ccl_op *op)
+{
+    return recipe != NULL && recipe->count_elems == op->count_elems && recipe->coll == op->coll &&
+           recipe->type == op->type && recipe->root == op->root;
+}
+
+/* The recipe of the operation's shape; those of other shapes make room when they must. */
+static ncclResult_t find_recipe(struct ccl_exec *exec, const struct ccl_op *op,
+                                const struct ccl_recipe **out)
+{
+    uint64_t key = (op->count_elems * 8 + op->coll) * 16 + op->type + (uint64_t)(op->root + 1) * 5;
+    struct ccl_recipe **slot = &exec->recipes[(key ^ key >> 7 ^ key >> 17) % CCL_NRECIPES];
+    if (!fits(*slot, op)) {
+        struct ccl_plan *plan;
+        uint64_t bytes = bytes_of(exec, op);
+        TRY(ccl_plan_get(exec, op, bytes, &plan));
+        if (*slot == NULL) TRY(CCL_NEW(slot, 1));
+        **slot = (struct ccl_recipe){.coll = op->coll,
+                                     .type = op->type,
+                                     .root = op->root,
+                                     .count_elems = op->count_elems,
+                                     .bytes = bytes,
+                                     .sign = sign_shape(op, plan),
+                                     .plan = plan};
+        fill_recipe(*slot, exec, op);
+    }
+    *out = *slot;
+    return ncclSuccess;
+}
+
+void ccl_launch_free(struct ccl_exec *exec)
+{
+    for (int i = 0; i < CCL_NRECIPES; i++) ccl_free(exec->recipes[i]);
+}
+
+/* ---- works ---- */
 
 /* A rank that is not the root may pass anything as the buffer that only the root needs. */
 static struct ccl_slot slot_of(const struct ccl_record *record)
@@ -74,54 +177,18 @@ static int has_gates(const struct ccl_set *set)
     return 0;
 }
 
-static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
+static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct ccl_recipe *recipe)
 {
-    const struct ccl_sched *sched = &plan->sched;
-    struct ccl_body *body = &work->body[work->nbodies++];
-    *body = (struct ccl_body){
-        .steps = sched->steps,
-        .conns = plan->conns,
-        .nsteps = (uint16_t)sched->nsteps,
-        .npieces = sched->npieces,
-        .nlinks = (uint16_t)sched->nlinks,
-        .lag = (uint8_t)sched->lag,
-        .is_ll = plan->proto == CCL_PROTO_LL,
-    };
-    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
-    ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
-}
-
-static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct ccl_plan *plan)
-{
-    struct ccl_exec *exec = set->exec;
-    struct ccl_clique *clique = exec->clique;
     const struct ccl_record *record = &set->members[set->last].record;
-    uint64_t elem_bytes = ccl_type_bytes(record->op.type);
-    work->meets = exec->meets;
+    memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
-    work->abort_word = &clique->abort_word;
-    work->note = &exec->note;
-    work->second = &exec->second;
-    work->error = &clique->kernel_error;
     work->owner = set;
-    if (exec->view.nexecs > 1) work->turn = ccl_turn_take(&exec->turn, &work->ticket);
-    work->count_elems = record->op.count_elems;
-    work->signature = sign_op(set, plan);
-    work->divisor = exec->view.nranks;
-    work->first_local = exec->first_slot;
-    work->nlocal = exec->nlocal;
-    work->nslots = exec->view.nranks;
-    work->nexecs = exec->view.nexecs;
-    work->self = exec->index;
-    work->ngates = has_gates(set) ? exec->nlocal : 0;
-    work->type = (uint8_t)record->op.type;
+    if (work->turn != NULL) ccl_turn_take(&set->exec->turn, &work->ticket);
+    work->signature = sign_op(recipe->sign, set);
+    work->call = set->call;
+    work->ngates = has_gates(set) ? work->nlocal : 0;
     work->redop = record->factors.kind;
-    work->flags = record->factors.flags;
-    const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
-    work->nchannels =
-        count_channels(exec, certain, work->count_elems * elem_bytes, record->op.comm->device);
-    fill_body(work, plan, elem_bytes);
-    if (plan->second != NULL) fill_body(work, plan->second, elem_bytes);
+    work->flags |= record->factors.flags;
     fill_slots(work, set);
 }
 
@@ -181,11 +248,12 @@ static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
+    ccl_agree_explain(set->exec);
     report_mismatch(set);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
-    if (work->turn != NULL) ccl_turn_pass(work->turn);
+    if (work->turn != NULL) ccl_turn_pass(work->turn, work->ticket);
     for (uint16_t i = 0; i < work->nlocal; i++)
         if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());
@@ -198,20 +266,18 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
 {
     struct ccl_exec *exec = set->exec;
     const struct ccl_op *op = &set->members[set->last].record.op;
-    uint64_t bytes = op->count_elems * ccl_type_bytes(op->type);
-    if (is_blocked_coll(op->coll)) bytes *= exec->view.nranks;
-    struct ccl_plan *plan;
-    TRY(ccl_plan_get(exec, op, bytes, &plan));
-
+    const struct ccl_recipe *recipe;
+    TRY(find_recipe(exec, op, &recipe));
     struct ccl_work work;
-    memset(&work, 0, offsetof(struct ccl_work, local));
-    fill_work(&work, set, plan);
+    fill_work(&work, set, recipe);
     for (uint16_t i = 0; i < exec->nlocal; i++)
-        ccl_schedule_note(set->members[i].record.op.comm, op->coll, plan, &work);
+        set->members[i].record.op.comm->latest =
+            (struct ccl_latest){op->coll, recipe->plan, work.ticket, work.nchannels};
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],
         .nlanes = work.nchannels,
+        .is_small = work.nchannels == 1 && recipe->bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_sched,
         .retire = retire_set,
     };
@@ -254,6 +320,7 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
         .args = &owner,
         .args_bytes = sizeof owner,
         .nlanes = 1,
+        .is_small = 1,
         .host = ccl_kernel_gate,
         .retire = retire_gate,
     };

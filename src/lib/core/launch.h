@@ -1,4 +1,5 @@
-/* launch.h: filling works and handing them to the device. Lock of the clique held.
+/* launch.h: filling works and handing them to the device. Lock of the executor held, or of the
+ * clique for messages.
  */
 #ifndef CCL_CORE_LAUNCH_H
 #define CCL_CORE_LAUNCH_H
@@ -8,6 +9,13 @@
 /* Launches the kernel of a complete set on the stream of its last member, behind the executor's
  * earlier kernels with connections. */
 ncclResult_t ccl_launch_set(struct ccl_set *set);
+
+/* Frees what launches of the executor have cached. */
+void ccl_launch_free(struct ccl_exec *exec);
+
+/* Bytes of a rank's buffer up to which the calling thread runs the kernel rather than hand it to
+ * others: about what they can move while it is handed over. */
+enum { CCL_SMALL_BYTES = 128 << 10 };
 
 /* Puts a gate on a rank's stream. `refs` counts it until it has retired. */
 ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,
@@ -22,10 +30,11 @@ static inline uint64_t *ccl_turn_take(struct ccl_turn *turn, uint64_t *ticket)
     return &turn->due;
 }
 
-/* Called when the kernel retires. Release publishes what it left in its connections. */
-static inline void ccl_turn_pass(uint64_t *due)
+/* Called when the kernel retires, whose turn it is (or the communicator was aborted). Release
+ * publishes what it left in its connections. */
+static inline void ccl_turn_pass(uint64_t *due, uint64_t ticket)
 {
-    __atomic_add_fetch(due, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(due, ticket + 1, __ATOMIC_RELEASE);
 }
 
 /* Launches a kernel of rank `comm` that counts in comm->flying; shared with pairs.c. */

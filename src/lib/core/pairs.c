@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/launch.h"
 #include "kernel/fifo.h"
 #include "kernel/kernel.h"
@@ -236,8 +237,9 @@ static void retire_pairs(void *args)
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
+    ccl_agree_explain(comm->exec);
     report_sizes(party);
-    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn);
+    if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn, owner->work.ticket);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {
         struct ccl_party *other = (struct ccl_party *)party->pairs[i].gate;
         if (other != NULL) atomic_fetch_sub_explicit(&other->refs, 1, memory_order_release);
@@ -246,18 +248,31 @@ static void retire_pairs(void *args)
     ccl_launch_retired(comm);
 }
 
+static const struct ccl_board *const *boards_of(const struct ccl_clique *clique)
+{
+    return (const struct ccl_board *const *)clique->boards;
+}
+
 static ncclResult_t launch_party(struct ccl_party *party)
 {
     struct ncclComm *comm = party->comm;
     struct ccl_clique *clique = comm->clique;
     int has_conns = 0;
-    for (uint32_t i = 0; i < party->npairs; i++) has_conns |= party->pairs[i].conn != NULL;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < party->npairs; i++) {
+        has_conns |= party->pairs[i].conn != NULL;
+        bytes += party->pairs[i].bytes;
+    }
     struct pairs_owner owner = {
         .work =
             {
                 .pairs = party->pairs,
                 .own_gate = party->has_gate ? &party->gate : NULL,
+                .boards = clique->topo->nexecs > 1 ? boards_of(clique) : NULL,
+                .call = comm->call,
                 .npairs = party->npairs,
+                .nexecs = clique->topo->nexecs,
+                .self = comm->exec->index,
                 .abort_word = &clique->abort_word,
                 .note = &comm->p2p_note,
                 .error = &clique->kernel_error,
@@ -269,6 +284,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
         .args = &owner,
         .args_bytes = sizeof owner,
         .nlanes = 1,
+        .is_small = bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_pairs,
         .retire = retire_pairs,
     };

@@ -26,7 +26,10 @@ static ncclResult_t get_conn(struct ccl_exec *exec, const struct ccl_link *link,
             .receiver = link->is_send ? link->peer : exec->index,
             .channel = channel,
         };
-        TRY(ccl_clique_conn(clique, &id, proto, link->is_send, &exec->conns[at]));
+        pthread_mutex_lock(&clique->lock);
+        ncclResult_t rc = ccl_clique_conn(clique, &id, proto, link->is_send, &exec->conns[at]);
+        pthread_mutex_unlock(&clique->lock);
+        TRY(rc);
     }
     *out = exec->conns[at];
     return ncclSuccess;
@@ -52,19 +55,6 @@ static void free_plan(struct ccl_plan *plan)
     ccl_free(plan);
 }
 
-/* Links that no step may use, to both neighbours: ranks that run different plans may have no
- * connection in common, but somewhere two neighbours disagree, and see it by their stamps. */
-static ncclResult_t add_watch_links(const struct ccl_exec *exec, struct ccl_sched *sched)
-{
-    uint16_t nexecs = exec->view.nexecs, self = exec->index;
-    if (sched->nlinks == 0 || nexecs == 1) return ncclSuccess;
-    for (int is_send = 0; is_send < 2; is_send++)
-        if (ccl_sched_link(sched, (uint16_t)((self + 1) % nexecs), is_send) < 0 ||
-            ccl_sched_link(sched, (uint16_t)((self + nexecs - 1) % nexecs), is_send) < 0)
-            return ncclSystemError;
-    return ncclSuccess;
-}
-
 /* `wanted` says what to make: all but the schedule and what belongs to it. */
 static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *wanted,
                               struct ccl_plan **out)
@@ -79,7 +69,6 @@ static ncclResult_t make_plan(struct ccl_exec *exec, const struct ccl_plan *want
         TRY_GOTO(rc, ccl_sched_copy(&plan->program->scheds[exec->index], &plan->sched), fail);
     else
         TRY_GOTO(rc, plan->algo->build(&args, &plan->sched), fail);
-    TRY_GOTO(rc, add_watch_links(exec, &plan->sched), fail);
     TRY_GOTO(rc, bind_conns(exec, plan), fail);
     plan->next = exec->plans;
     exec->plans = plan;

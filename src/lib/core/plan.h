@@ -27,7 +27,7 @@ uint32_t ccl_plan_possible(const struct ccl_exec *exec);
 /* ncclInvalidUsage: nothing that NCCL_ALGO and NCCL_PROTO leave can do the operation. */
 ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_op *op);
 
-/* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the clique held.
+/* The plan for an operation of `bytes` in a rank's largest buffer. Lock of the executor held.
  * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out);

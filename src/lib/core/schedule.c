@@ -84,28 +84,16 @@ static const char *name_transport(const struct ccl_clique *clique, int has_links
     return clique->topo->nprocs == clique->topo->nexecs ? "shm" : "p2p+shm";
 }
 
-void ccl_schedule_note(struct ncclComm *comm, enum ccl_coll coll, const struct ccl_plan *plan,
-                       const struct ccl_work *work)
-{
-    comm->latest = (struct ccl_latest){
-        .coll = coll,
-        .is_known = 1,
-        .plan = plan,
-        .ticket = work != NULL ? work->ticket : 0,
-        .nchannels = work != NULL ? work->nchannels : 1,
-    };
-}
-
 /* A kernel that has not met the others yet passes for one that runs what was planned. */
 static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct ccl_latest *latest)
 {
     TRY(ccl_comm_check(comm, function));
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING)
         return ccl_err(ncclInvalidArgument, "%s: the communicator is being initialised", function);
-    pthread_mutex_lock(&comm->clique->lock);
+    pthread_mutex_lock(&comm->exec->lock);
     *latest = comm->latest;
-    pthread_mutex_unlock(&comm->clique->lock);
-    if (!latest->is_known)
+    pthread_mutex_unlock(&comm->exec->lock);
+    if (latest->nchannels == 0)
         return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function,
                        comm->rank);
     uint64_t second = __atomic_load_n(&comm->exec->second, __ATOMIC_RELAXED);

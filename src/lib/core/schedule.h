@@ -1,5 +1,5 @@
 /* schedule.h: schedules as a user sees them: those of CHORUS_SCHEDULE_FILE, what ran last, and
- * saving it as text. Lock of the clique held, but for loading.
+ * saving it as text.
  */
 #ifndef CCL_CORE_SCHEDULE_H
 #define CCL_CORE_SCHEDULE_H
@@ -14,9 +14,5 @@ ncclResult_t ccl_schedule_load(struct ccl_clique *clique);
 /* The loaded program for an operation; NULL when there is none. */
 const struct ccl_program *ccl_schedule_find(const struct ccl_clique *clique,
                                             const struct ccl_sched_args *args);
-
-/* Notes what a rank's latest collective runs; plan and work NULL: sends and receives. */
-void ccl_schedule_note(struct ncclComm *comm, enum ccl_coll coll, const struct ccl_plan *plan,
-                       const struct ccl_work *work);
 
 #endif

@@ -35,6 +35,7 @@ struct ccl_launch_spec {
     const void *args;
     size_t args_bytes;
     uint32_t nlanes;
+    int is_small; /* one lane, short runs: the calling thread may as well run it itself */
     ccl_host_kernel *host;
     void (*retire)(void *args);
 };
@@ -59,6 +60,9 @@ struct ccl_device_ops {
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
     /* The arena that large blocks of alloc lie in, made at the first call. */
     void (*arena)(struct ccl_arena *out);
+    /* Lets what the thread has launched take its first step. Called after launches, with no lock
+     * held that a retire function or another launch may want. */
+    void (*advance)(void);
     /* Communicators hold the device's threads while they live. */
     ncclResult_t (*hold)(void);
     void (*drop)(void);

@@ -105,13 +105,14 @@ static ncclResult_t reset(void)
 {
     struct ccl_host_engine *e = &ccl_host;
     ccl_host_lock();
-    unsigned long long pending = e->pending;
+    unsigned long long pending = e->pending + ccl_host_count_kept();
     ccl_host_unlock();
     if (pending > 0)
         return ccl_err(ncclInvalidUsage, "reset: %llu operations are still queued", pending);
     ccl_host_workers_stop(1);
     ccl_host_lock();
     if (e->pending == 0) {
+        ccl_host_forget_kept();
         ccl_host_stream_pool_free();
         ccl_host_event_pool_free();
         ccl_host_pool_free();
@@ -152,6 +153,7 @@ const struct ccl_device_ops ccl_device_host = {
     .stream_device = ccl_host_stream_device,
     .launch = ccl_host_launch,
     .arena = ccl_host_arena,
+    .advance = ccl_host_advance,
     .hold = ccl_host_hold,
     .drop = ccl_host_drop,
     .help_until = help_until,

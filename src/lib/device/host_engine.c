@@ -20,20 +20,18 @@ enum {
     SPIN_NS = 2000,      /* sweeps that bring nothing go on so long */
     MAX_YIELDS = 3,      /* and then so many times */
     CALL_RUN_NS = 30000, /* a run this long with others waiting calls for another thread */
-    RELAXES = 8,
+    RELAXES = 8,         /* between two sweeps */
 };
 
 struct ccl_host_engine ccl_host = {.lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP};
 
-static void relax(void)
+void ccl_host_relax(void)
 {
-    for (int i = 0; i < RELAXES; i++) {
 #if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #else
-        __asm__ volatile("" ::: "memory");
+    __asm__ volatile("" ::: "memory");
 #endif
-    }
 }
 
 /* A ready function runs without the lock: it may call anything. */
@@ -148,10 +146,8 @@ static int pause_sweeping(uint64_t *spin_end_ns, int *nyields)
     int spins = now_ns < *spin_end_ns;
     if (!spins && (*nyields)++ == MAX_YIELDS) return 0;
     ccl_host_unlock();
-    if (spins)
-        relax();
-    else
-        sched_yield();
+    for (int i = 0; spins && i < RELAXES; i++) ccl_host_relax();
+    if (!spins) sched_yield();
     ccl_host_lock();
     return 1;
 }

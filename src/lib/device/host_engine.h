@@ -20,6 +20,8 @@ enum {
     CCL_HOST_BACKSTOP_US = 50000, /* longest sleep of a thread that waits for something */
 };
 
+enum { CCL_HOST_OPEN, CCL_HOST_BUSY, CCL_HOST_KEEPS };
+
 enum ccl_host_kind { CCL_HOST_KERNEL, CCL_HOST_FUNC, CCL_HOST_RECORD, CCL_HOST_WAIT };
 
 struct ccl_host_queue;
@@ -74,6 +76,12 @@ struct ccl_host_stream {
     struct ccl_host_queue *queue;
     struct ccl_host_queue own_queue; /* in use when streams do not share queues */
     struct ccl_host_stream *next;    /* free list */
+    /* host_keep.c: who has the stream, its small kernel, the list of streams that may keep some. */
+    _Atomic uint32_t keep;
+    struct ccl_host_op *kept; /* memory for one; of whoever made the stream BUSY */
+    struct ccl_host_stream *next_known;
+    int is_known;
+    uint64_t seq_seen; /* by the watcher: `submitted` at its last look */
     /* Written under the engine lock; read without it by queries. The release store of
      * `completed` publishes all effects of the operations up to it. */
     _Atomic uint64_t submitted, completed;
@@ -124,7 +132,8 @@ struct ccl_host_engine {
     uint64_t leader_stamp; /* sweep that the leader began after it announced itself */
     int is_missed;         /* a lane that the leader did not see since is back, still blocked */
     int is_watch_called;   /* a worker has been woken to become the watcher */
-    uint32_t nbell;        /* threads on the bell that wait for a ready function */
+    _Atomic uint32_t is_watched; /* watcher != NULL, for those without the lock */
+    uint32_t nbell;              /* threads on the bell that wait for a ready function */
 
     /* Wakes owed once the lock is dropped. */
     _Atomic uint32_t *wakes[CCL_HOST_MAX_WAKES];
@@ -152,6 +161,24 @@ void ccl_host_session(struct ccl_host_thread *me);                   /* (locked)
 void ccl_host_lead(struct ccl_host_thread *me, uint32_t timeout_us); /* (locked) */
 void ccl_host_hand_over(void);                                       /* (locked) */
 
+void ccl_host_relax(void);
+
+/* host_keep.c. _keep takes a small kernel on an idle stream, else 0 and it is to be enqueued;
+ * _advance runs what the thread keeps once; _run_kept runs a kept kernel of the stream until
+ * `completed` reaches the value (1), else (0) the engine has it; _claim and _release bracket
+ * what appends to a stream's queue: they take the stream and the lock. */
+int ccl_host_keep(struct ccl_host_stream *stream, const struct ccl_launch_spec *spec);
+void ccl_host_advance(void);
+int ccl_host_run_kept(struct ccl_host_stream *stream, uint64_t value);
+void ccl_host_poll_kept(struct ccl_host_stream *stream);
+void ccl_host_claim(struct ccl_host_stream *stream);
+void ccl_host_release(struct ccl_host_stream *stream);  /* (locked) */
+void ccl_host_let_keep(struct ccl_host_stream *stream); /* (locked) */
+void ccl_host_end_keep(struct ccl_host_stream *stream); /* (locked) */
+uint64_t ccl_host_watch_kept(void);                     /* (locked) */
+uint32_t ccl_host_count_kept(void);                     /* (locked) */
+void ccl_host_forget_kept(void);
+
 /* host_sleep.c: the list of sleeping threads (all locked). */
 void ccl_host_follow(struct ccl_host_thread *me, uint32_t timeout_us);
 void ccl_host_rest(struct ccl_host_thread *me);
@@ -163,7 +190,11 @@ void ccl_host_settle(void);
 
 /* host_queue.c: enqueue, start, complete. */
 ncclResult_t ccl_host_enqueue(struct ccl_host_stream *stream, const struct ccl_host_request *req);
-void ccl_host_complete(struct ccl_host_op *op);                 /* (locked) */
+void ccl_host_append(struct ccl_host_op *op, struct ccl_host_stream *stream); /* (locked) */
+void ccl_host_complete(struct ccl_host_op *op);                               /* (locked) */
+ncclResult_t ccl_host_take_op(uint32_t nlanes, struct ccl_host_op **out);     /* (locked) */
+void ccl_host_give_op(struct ccl_host_op *op);                                /* (locked) */
+void ccl_host_fill_kernel(struct ccl_host_op *op, const struct ccl_launch_spec *spec);
 void ccl_host_kick(struct ccl_host_queue *queue);               /* (locked) */
 void ccl_host_drain_kicks(void);                                /* (locked) */
 ncclResult_t ccl_host_record_new(struct ccl_host_record **out); /* (locked) */

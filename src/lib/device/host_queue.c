@@ -14,7 +14,7 @@
 
 enum { MIN_LANES = 4 };
 
-static ncclResult_t take_op(uint32_t nlanes, struct ccl_host_op **out)
+ncclResult_t ccl_host_take_op(uint32_t nlanes, struct ccl_host_op **out)
 {
     struct ccl_host_engine *e = &ccl_host;
     struct ccl_host_op *op = e->free_ops;
@@ -37,8 +37,15 @@ static ncclResult_t take_op(uint32_t nlanes, struct ccl_host_op **out)
     return ncclSuccess;
 }
 
-static void fill_kernel(struct ccl_host_op *op, const struct ccl_launch_spec *spec)
+void ccl_host_give_op(struct ccl_host_op *op)
 {
+    op->next = ccl_host.free_ops;
+    ccl_host.free_ops = op;
+}
+
+void ccl_host_fill_kernel(struct ccl_host_op *op, const struct ccl_launch_spec *spec)
+{
+    op->kind = CCL_HOST_KERNEL;
     op->host = spec->host;
     op->retire = spec->retire;
     op->nlanes = op->lanes_left = spec->nlanes;
@@ -160,8 +167,7 @@ void ccl_host_complete(struct ccl_host_op *op)
     e->pending--;
     e->has_completed = 1;
     ccl_host_kick(op->stream->queue);
-    op->next = e->free_ops;
-    e->free_ops = op;
+    ccl_host_give_op(op);
 }
 
 static void start_op(struct ccl_host_op *op)
@@ -208,20 +214,18 @@ void ccl_host_drain_kicks(void)
     ccl_host_wake_met();
 }
 
-static void append_op(struct ccl_host_op *op, struct ccl_host_stream *stream)
+/* Appends an operation whose number is set. */
+void ccl_host_append(struct ccl_host_op *op, struct ccl_host_stream *stream)
 {
     struct ccl_host_engine *e = &ccl_host;
     struct ccl_host_queue *queue = stream->queue;
-    uint64_t seq = atomic_load_explicit(&stream->submitted, memory_order_relaxed) + 1;
     op->stream = stream;
-    op->seq = seq;
     op->next = NULL;
     if (queue->tail != NULL)
         queue->tail->next = op;
     else
         queue->head = op;
     queue->tail = op;
-    atomic_store_explicit(&stream->submitted, seq, memory_order_relaxed);
     e->pending++;
     e->enqueues++;
     ccl_host_kick(queue);
@@ -238,33 +242,43 @@ static void call_hands(uint32_t nlanes)
         if (!ccl_host_wake_one()) break;
 }
 
-static ncclResult_t lock_running(void)
+/* Takes the stream, and the lock while the threads run. */
+static ncclResult_t claim_running(struct ccl_host_stream *stream)
 {
     for (;;) {
-        ccl_host_lock();
+        ccl_host_claim(stream);
         if (ccl_host.is_running) return ncclSuccess;
-        ccl_host_unlock();
+        ccl_host_drain_kicks();
+        ccl_host_release(stream);
         TRY(ccl_host_workers_start());
     }
+}
+
+static void fill_op(struct ccl_host_op *op, const struct ccl_host_request *req)
+{
+    op->kind = req->kind;
+    op->function = req->function;
+    op->argument = req->argument;
+    op->record = req->record;
+    if (req->record != NULL) req->record->refs++;
+    if (req->spec != NULL) ccl_host_fill_kernel(op, req->spec);
 }
 
 ncclResult_t ccl_host_enqueue(struct ccl_host_stream *stream, const struct ccl_host_request *req)
 {
     uint32_t nlanes = req->spec != NULL ? req->spec->nlanes : 0;
     struct ccl_host_op *op = NULL;
-    TRY(lock_running());
-    ncclResult_t rc = take_op(nlanes, &op);
+    TRY(claim_running(stream));
+    ncclResult_t rc = ccl_host_take_op(nlanes, &op);
     if (rc == ncclSuccess) {
-        op->kind = req->kind;
-        op->function = req->function;
-        op->argument = req->argument;
-        op->record = req->record;
-        if (req->record != NULL) req->record->refs++;
-        if (req->spec != NULL) fill_kernel(op, req->spec);
-        append_op(op, stream);
-        ccl_host_drain_kicks();
-        call_hands(nlanes);
+        fill_op(op, req);
+        op->seq = atomic_load_explicit(&stream->submitted, memory_order_relaxed) + 1;
+        atomic_store_explicit(&stream->submitted, op->seq, memory_order_relaxed);
+        ccl_host_append(op, stream);
+        if (req->spec != NULL && req->spec->is_small) ccl_host_let_keep(stream);
     }
-    ccl_host_unlock();
+    ccl_host_drain_kicks();
+    call_hands(nlanes);
+    ccl_host_release(stream);
     return rc;
 }

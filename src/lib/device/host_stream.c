@@ -66,6 +66,7 @@ static ncclResult_t make_stream(int device, struct ccl_host_stream **out)
 
 static void unmake_stream(struct ccl_host_stream *stream)
 {
+    ccl_host_end_keep(stream);
     stream->magic = 0;
     stream->next = free_streams;
     free_streams = stream;
@@ -108,12 +109,12 @@ ncclResult_t ccl_host_stream_create(cudaStream_t *stream)
     return ccl_host_hold();
 }
 
-static void wait_idle(const struct ccl_host_stream *stream)
+static void wait_idle(struct ccl_host_stream *stream)
 {
     struct ccl_host_goal goal = {
         .word = &stream->completed,
         .value = atomic_load_explicit(&stream->submitted, memory_order_relaxed)};
-    ccl_host_wait(&goal);
+    if (!ccl_host_run_kept(stream, goal.value)) ccl_host_wait(&goal);
 }
 
 ncclResult_t ccl_host_stream_destroy(cudaStream_t handle)
@@ -124,10 +125,10 @@ ncclResult_t ccl_host_stream_destroy(cudaStream_t handle)
                        "stream_destroy: the default stream cannot be destroyed");
     TRY(ccl_host_stream_find(handle, &stream));
     wait_idle(stream);
-    ccl_host_lock();
+    ccl_host_claim(stream);
     unmake_stream(stream);
     ncreated--;
-    ccl_host_unlock();
+    ccl_host_release(stream);
     ccl_host_drop();
     return ncclSuccess;
 }
@@ -145,6 +146,7 @@ ncclResult_t ccl_host_stream_query(cudaStream_t handle, int *idle)
     struct ccl_host_stream *stream = NULL;
     if (idle == NULL) return ccl_err(ncclInvalidArgument, "stream_query: idle is NULL");
     TRY(ccl_host_stream_find(handle, &stream));
+    ccl_host_poll_kept(stream);
     uint64_t submitted = atomic_load_explicit(&stream->submitted, memory_order_relaxed);
     /* Acquire: a caller that sees its work done sees what the work wrote. */
     *idle = atomic_load_explicit(&stream->completed, memory_order_acquire) >= submitted;
@@ -169,6 +171,7 @@ ncclResult_t ccl_host_launch(cudaStream_t handle, const struct ccl_launch_spec *
     if (spec->args_bytes > CCL_LAUNCH_ARGS_BYTES)
         return ccl_err(ncclInvalidArgument, "launch: %zu bytes of arguments, at most %d",
                        spec->args_bytes, CCL_LAUNCH_ARGS_BYTES);
+    if (spec->is_small && ccl_host_keep(stream, spec)) return ncclSuccess;
     return ccl_host_enqueue(stream,
                             &(struct ccl_host_request){.kind = CCL_HOST_KERNEL, .spec = spec});
 }

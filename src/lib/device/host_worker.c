@@ -74,14 +74,19 @@ static uint32_t keep_watch(struct ccl_host_thread *me, struct look *look)
 {
     struct ccl_host_engine *e = &ccl_host;
     if (e->watcher != NULL && e->watcher != me) return 0;
-    uint64_t now_ns = ccl_clock_ns();
-    if (e->enqueues != look->enqueues) look->busy_ns = now_ns;
+    uint64_t now_ns = ccl_clock_ns(), nkept = ccl_host_watch_kept();
+    if (e->enqueues != look->enqueues || nkept > 0) look->busy_ns = now_ns;
     look->enqueues = e->enqueues;
     /* Blocked lanes are looked after when a leader sleeps over them, as this worker itself will
      * when nobody else is there; not while all threads are busy with long lanes. */
     int is_cared_for = e->first == NULL || (e->leader == NULL && e->nactive == 0) ||
                        (e->leader != NULL && (e->leader == me || e->leader->is_asleep));
     int is_over = is_cared_for && now_ns - look->busy_ns > WATCH_IDLE_NS;
+    atomic_store_explicit(&e->is_watched, !is_over, memory_order_relaxed);
+    if (is_over && ccl_host_count_kept() > 0) {
+        atomic_store_explicit(&e->is_watched, 1, memory_order_relaxed);
+        is_over = 0;
+    }
     e->watcher = is_over ? NULL : me;
     return is_over ? 0 : WATCH_US;
 }
@@ -111,7 +116,10 @@ static void *run_worker(void *unused)
         }
     }
     if (e->leader == &me) e->leader = NULL;
-    if (e->watcher == &me) e->watcher = NULL;
+    if (e->watcher == &me) {
+        e->watcher = NULL;
+        atomic_store_explicit(&e->is_watched, 0, memory_order_relaxed);
+    }
     ccl_host_unlock();
     return unused;
 }
@@ -211,7 +219,7 @@ static void stop_locked(int even_if_held)
     struct ccl_host_engine *e = &ccl_host;
     if (nthreads == 0 || is_engine_thread || (nholds > 0 && !even_if_held)) return;
     ccl_host_lock();
-    int is_idle = e->pending == 0;
+    int is_idle = e->pending == 0 && ccl_host_count_kept() == 0;
     if (is_idle) e->is_running = 0; /* an enqueue from now on waits for life_lock */
     ccl_host_unlock();
     if (is_idle) join_threads();

@@ -54,18 +54,4 @@ CCL_DEVICE void fifo_release(struct ccl_conn *conn)
     ccl_bell_ring(conn->bell);
 }
 
-/* The stamp publishes nothing but itself: one word says which operation and what it is. */
-CCL_DEVICE void fifo_stamp(const struct ccl_conn *conn, uint64_t signature)
-{
-    __atomic_store_n(&conn->fifo->stamp, signature, __ATOMIC_RELAXED);
-}
-
-/* The sender runs the operation of the same number, but not the same operation. */
-CCL_DEVICE int fifo_differs(const struct ccl_conn *conn, uint64_t signature)
-{
-    uint64_t stamp = __atomic_load_n(&conn->fifo->stamp, __ATOMIC_RELAXED);
-    return stamp != 0 && stamp != signature &&
-           stamp >> CCL_SIGN_HASH_BITS == signature >> CCL_SIGN_HASH_BITS;
-}
-
 #endif

@@ -5,30 +5,23 @@
 #include "base/cpu.h"
 #include "kernel/copy.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 
 enum { COPY_TILE_BYTES = 8 << 10 };
 
-static const size_t type_bytes[ncclNumTypes] = {
-    [ncclInt8] = 1,    [ncclUint8] = 1,    [ncclInt32] = 4,      [ncclUint32] = 4,
-    [ncclInt64] = 8,   [ncclUint64] = 8,   [ncclFloat16] = 2,    [ncclFloat32] = 4,
-    [ncclFloat64] = 8, [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1,
-};
+/* The loops for this processor; NULL before the first fold. */
+static ccl_fold_tile *const *_Atomic chosen;
 
-static ccl_fold_tile *const *tiles = ccl_fold_tiles_base;
-static pthread_once_t choose_once = PTHREAD_ONCE_INIT;
-
-static void choose_tiles(void)
+static ccl_fold_tile *const *choose_tiles(void)
 {
+    ccl_fold_tile *const *tiles = ccl_fold_tiles_base;
 #ifdef __x86_64__
     if (ccl_cpu_has(CCL_CPU_AVX2)) tiles = ccl_fold_tiles_avx2;
     if (ccl_cpu_has(CCL_CPU_AVX512)) tiles = ccl_fold_tiles_avx512;
 #endif
-}
-
-size_t ccl_fold_type_bytes(int type)
-{
-    return type >= 0 && type < ncclNumTypes ? type_bytes[type] : 0;
+    /* Relaxed: whoever chooses, it is the same constant table. */
+    atomic_store_explicit(&chosen, tiles, memory_order_relaxed);
+    return tiles;
 }
 
 static void write_targets(const struct ccl_fold *fold, size_t at, const void *result, size_t bytes,
@@ -55,8 +48,9 @@ static void copy_tiles(const struct ccl_fold *fold, size_t bytes, int streams)
 static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int streams)
 {
     uint64_t result[CCL_TILE];
-    size_t elem = type_bytes[fold->type];
-    pthread_once(&choose_once, choose_tiles);
+    size_t elem = ccl_fold_type_bytes(fold->type);
+    ccl_fold_tile *const *tiles = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (tiles == NULL) tiles = choose_tiles();
     for (size_t first = 0; first < n_elems; first += CCL_TILE) {
         size_t n = n_elems - first < CCL_TILE ? n_elems - first : CCL_TILE;
         tiles[fold->type](fold, first, n, result);
@@ -67,7 +61,7 @@ static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int stream
 void ccl_fold_run(const struct ccl_fold *fold, size_t n_elems)
 {
     if (fold->nsources == 0 || fold->ntargets == 0 || n_elems == 0) return;
-    size_t bytes = n_elems * type_bytes[fold->type];
+    size_t bytes = n_elems * ccl_fold_type_bytes(fold->type);
     int streams = bytes * (fold->nsources + fold->ntargets) >= CCL_COPY_STREAM_BYTES;
     if (fold->nsources == 1 && !fold->sources[0].scaled && fold->divisor <= 1)
         copy_tiles(fold, bytes, streams);

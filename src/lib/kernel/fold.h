@@ -6,6 +6,7 @@
 #define CCL_KERNEL_FOLD_H
 
 #include "kernel/work.h"
+#include "nccl.h"
 
 /* A factor in the operation's data type, low bytes first. */
 struct ccl_scale {
@@ -34,6 +35,14 @@ struct ccl_fold {
 void ccl_fold_run(const struct ccl_fold *fold, size_t n_elems);
 
 /* Bytes of one element of a type, 0 for a value that is none. */
-size_t ccl_fold_type_bytes(int type);
+static inline size_t ccl_fold_type_bytes(int type)
+{
+    static const unsigned char bytes[ncclNumTypes] = {
+        [ncclInt8] = 1,    [ncclUint8] = 1,    [ncclInt32] = 4,      [ncclUint32] = 4,
+        [ncclInt64] = 8,   [ncclUint64] = 8,   [ncclFloat16] = 2,    [ncclFloat32] = 4,
+        [ncclFloat64] = 8, [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1,
+    };
+    return type >= 0 && type < ncclNumTypes ? bytes[type] : 0;
+}
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef CCL_KERNEL_RUN_PAIRS_H
 #define CCL_KERNEL_RUN_PAIRS_H
 
+#include "kernel/board.h"
 #include "kernel/copy.h"
 #include "kernel/fifo.h"
 #include "kernel/work.h"
@@ -136,8 +137,21 @@ CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
     return 1;
 }
 
+/* A collective that became these messages may be another one elsewhere. */
+CCL_DEVICE int wait_pairs(struct ccl_pairs *work)
+{
+    if (work->boards == NULL || ++work->nwaits < CCL_LONG_WAIT) return 0;
+    for (uint32_t e = 0; e < work->nexecs; e++) {
+        if (e == work->self || !board_differs(work->boards[e], &work->call)) continue;
+        set_note(work->note, CCL_WAIT_DISAGREE, e);
+        set_error(work->error, CCL_ERROR_MISMATCH);
+        return 1;
+    }
+    return 0;
+}
+
 /* Returns 1 when all pairs are done or the communicator was aborted, 0 when it has to wait. */
-CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
+CCL_DEVICE int run_pairs(struct ccl_pairs *work)
 {
     if (work->own_gate != NULL && !__atomic_load_n(&work->own_gate->reached, __ATOMIC_RELAXED)) {
         store_release32(&work->own_gate->reached, 1);
@@ -157,7 +171,7 @@ CCL_DEVICE int run_pairs(const struct ccl_pairs *work)
             set_note(work->note, CCL_WAIT_NONE, 0);
             return 1;
         }
-        if (moved == 0) return 0;
+        if (moved == 0) return wait_pairs(work);
     }
 }
 

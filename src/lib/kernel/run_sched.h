@@ -6,6 +6,7 @@
 #ifndef CCL_KERNEL_RUN_SCHED_H
 #define CCL_KERNEL_RUN_SCHED_H
 
+#include "kernel/board.h"
 #include "kernel/fifo.h"
 #include "kernel/ll.h"
 #include "kernel/move.h"
@@ -15,8 +16,8 @@
 struct sched_at {
     uint32_t gates_open; /* members whose streams have arrived, in order */
     uint32_t body, round, step;
-    uint32_t met; /* this meeting has been announced */
-    uint32_t stamped;
+    uint32_t met;    /* this meeting has been announced */
+    uint32_t nwaits; /* runs that ended without anything to go on with */
 };
 
 /* OTHER: some buffer is out of reach, the second body runs. */
@@ -220,21 +221,22 @@ CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channe
     return SCHED_GO;
 }
 
-/* Ranks that call different operations may all wait, or not wait at all: each says what it runs on
- * all its connections, and looks at what the others say when it starts and when it waits. A meeting
- * may be waited for by some while others run without one, so a work that begins with a meeting
- * stamps the connections of its second body. */
-CCL_DEVICE void stamp_conns(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
+/* Ranks that call different operations may all wait, and not for each other. 0: some did. */
+CCL_DEVICE int look_at_boards(const struct ccl_work *work)
 {
-    const struct ccl_body *body = &work->body[work->nbodies - 1];
-    for (uint32_t l = 0; l < body->nlinks; l++) {
-        const struct ccl_conn *conn = body->conns[channel * body->nlinks + l];
-        if (!conn->is_send && fifo_differs(conn, work->signature)) disagree(work, conn->peer);
-        if (!conn->is_send || at->stamped) continue;
-        fifo_stamp(conn, work->signature);
-        ccl_bell_ring(conn->bell);
+    for (uint32_t e = 0; e < work->nexecs; e++) {
+        if (e == work->self || !board_differs(work->boards[e], &work->call)) continue;
+        disagree(work, e);
+        return 0;
     }
-    at->stamped = 1;
+    return 1;
+}
+
+/* Returns 0 when the channel has to wait, 1 when there is nothing to wait for. */
+CCL_DEVICE int wait_channel(const struct ccl_work *work, struct sched_at *at)
+{
+    if (work->boards == NULL || ++at->nwaits < CCL_LONG_WAIT) return 0;
+    return !look_at_boards(work);
 }
 
 /* The next step of the round, or the first of the next round; 0 when there is none. */
@@ -255,11 +257,10 @@ CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct
     /* Acquire pairs with ccl_turn_pass: the connections stand as the kernel before left them. */
     if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
-    stamp_conns(work, channel, at);
     while (find_step(work, at)) {
         enum sched_wait wait = run_step(work, channel, at);
         if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
-        if (wait == SCHED_WAIT) return 0;
+        if (wait == SCHED_WAIT) return wait_channel(work, at);
         at->step++;
         if (wait != SCHED_OTHER) continue;
         at->body = 1;

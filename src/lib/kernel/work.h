@@ -70,8 +70,7 @@ enum { CCL_LL_SLOT_BYTES = 8192, CCL_LL_DEPTH = 8 };
  * that of LL after it. */
 struct ccl_fifo {
     uint64_t ready; /* slots filled so far; written by the sender */
-    uint64_t stamp; /* signature of the sender's latest operation that uses the connection */
-    uint64_t spare0[6];
+    uint64_t spare0[7];
     uint64_t credit; /* slots drained so far; written by the receiver */
     uint64_t spare1[7];
     uint64_t ll_credit; /* the same for the slots of LL, given for several at a time */
@@ -85,6 +84,21 @@ enum { CCL_FIFO_RING_AT = 1024 };
 #define CCL_SIGN_HASH      (((uint64_t)1 << CCL_SIGN_HASH_BITS) - 1)
 
 struct ccl_bell;
+
+/* ---- boards ---- */
+
+/* A collective as its executor called it. */
+struct ccl_call {
+    uint64_t number;  /* of the collective, from 1; 0: none */
+    uint64_t what[2]; /* that in which all ranks must agree; core/agree.c */
+    uint64_t rank;    /* one that called it */
+};
+
+/* The latest calls of an executor, by number; all others may read it. */
+enum { CCL_NCALLS = 256 };
+struct ccl_board {
+    struct ccl_call calls[CCL_NCALLS];
+};
 
 /* One end of a FIFO; private to the executor (or rank) that owns it. */
 struct ccl_conn {
@@ -196,7 +210,9 @@ struct ccl_work {
     uint64_t count_elems; /* of a block */
     uint64_t *turn;       /* with connections or meetings: the kernel runs when it is `ticket` */
     uint64_t ticket;
-    uint64_t signature; /* equal on all executors that run the same operation */
+    uint64_t signature;                    /* equal on all executors that run the same operation */
+    const struct ccl_board *const *boards; /* [nexecs]; NULL: nobody to disagree with */
+    struct ccl_call call;
     uint32_t divisor;
     uint16_t nchannels, nbodies;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
@@ -229,7 +245,9 @@ struct ccl_pairs {
     struct ccl_gate *own_gate; /* follows on this stream: the stream has arrived; NULL: none */
     uint64_t *turn;            /* with connections: the kernel runs when it is `ticket`; or NULL */
     uint64_t ticket;
-    uint32_t npairs, spare;
+    const struct ccl_board *const *boards; /* [nexecs] as in ccl_work */
+    struct ccl_call call; /* the latest collective, which may have become these messages */
+    uint32_t npairs, nexecs, self, nwaits;
     const uint32_t *abort_word;
     uint64_t *note;
     uint32_t *error;

@@ -1,7 +1,7 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
- * in which its executors and ranks RECEIVE; the others map it. Everyone computes the same layout,
- * so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled page by page.
- * The segment of process 0 also holds what all processes share.
+ * in which its executors and ranks RECEIVE, and their boards; the others map it. Everyone computes
+ * the same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
+ * page by page. The segment of process 0 also holds what all processes share.
  */
 #include "transport/transport.h"
 
@@ -26,11 +26,16 @@ static uint16_t proc_of_rank(const struct ccl_places *places, uint16_t rank)
 
 /* FIFOs of a segment: first those of the process's executors, [receiver][sender][channel], then
  * those of its ranks, [receiver][sender]. Receivers count within the process. */
-static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
+static size_t count_execs(const struct ccl_places *places, uint16_t proc, uint16_t below)
 {
     size_t execs = 0;
-    for (uint16_t e = 0; e < places->nexecs; e++) execs += places->proc_of_exec[e] == proc;
-    return execs * places->nexecs * places->nchannels;
+    for (uint16_t e = 0; e < below; e++) execs += places->proc_of_exec[e] == proc;
+    return execs;
+}
+
+static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
+{
+    return count_execs(places, proc, places->nexecs) * places->nexecs * places->nchannels;
 }
 
 static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
@@ -40,10 +45,17 @@ static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
     return ranks * places->nranks;
 }
 
+/* The boards of the process's executors follow the FIFOs. */
+static size_t boards_at(const struct ccl_places *places, uint16_t proc)
+{
+    return (fifos_of_execs(places, proc) + fifos_of_ranks(places, proc)) * places->fifo_bytes;
+}
+
 static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
 {
-    size_t fifos = fifos_of_execs(places, proc) + fifos_of_ranks(places, proc);
-    return fifos * places->fifo_bytes + (proc == 0 ? places->common_bytes : 0);
+    return boards_at(places, proc) +
+           count_execs(places, proc, places->nexecs) * places->board_bytes +
+           (proc == 0 ? places->common_bytes : 0);
 }
 
 static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
@@ -54,7 +66,7 @@ static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_
         for (uint16_t r = 0; r < id->receiver; r++) place += proc_of_rank(places, r) == proc;
         return fifos_of_execs(places, proc) + place * places->nranks + id->sender;
     }
-    for (uint16_t e = 0; e < id->receiver; e++) place += places->proc_of_exec[e] == proc;
+    place = count_execs(places, proc, id->receiver);
     return (place * places->nexecs + id->sender) * places->nchannels + id->channel;
 }
 
@@ -112,6 +124,14 @@ static void *common(struct ccl_transport *transport)
     return (char *)segment->base + segment->size_bytes - transport->places.common_bytes;
 }
 
+static void *board(struct ccl_transport *transport, uint16_t exec)
+{
+    const struct ccl_places *places = &transport->places;
+    uint16_t proc = places->proc_of_exec[exec];
+    return (char *)transport->segments[proc].base + boards_at(places, proc) +
+           count_execs(places, proc, exec) * places->board_bytes;
+}
+
 const struct ccl_transport_ops ccl_transport_shm = {
     .name = "shm",
     .reach = reach,
@@ -120,5 +140,6 @@ const struct ccl_transport_ops ccl_transport_shm = {
     .attach = attach,
     .fifo = fifo,
     .common = common,
+    .board = board,
     .close = close_shm,
 };

@@ -24,6 +24,7 @@ struct ccl_places {
     uint16_t nchannels;                    /* of executor connections */
     const uint16_t *proc_of_exec, *exec_of;
     size_t fifo_bytes;   /* of one FIFO, flags and ring */
+    size_t board_bytes;  /* of one executor */
     size_t common_bytes; /* of memory that all processes share */
 };
 
@@ -43,6 +44,9 @@ struct ccl_transport_ops {
                          void **memory);
     /* Memory of common_bytes that all processes map, zeroed at first; after attach of all. */
     void *(*common)(struct ccl_transport *transport);
+    /* Memory of board_bytes that an executor's process writes and all processes read, as
+     * long-lived and zeroed as a FIFO; after attach. NULL: the transport has none. */
+    void *(*board)(struct ccl_transport *transport, uint16_t exec);
     void (*close)(struct ccl_transport *transport); /* NULL is fine */
 };
 

@@ -25,6 +25,14 @@ enum kit_coll {
     KIT_NCOLLS
 };
 
+/* Bit patterns instead of the kit's small integers: what each rank brings and, of a reduction, what
+ * comes out. */
+struct kit_values {
+    const uint64_t *inputs; /* rank r: `elems` of them from inputs[r * elems] */
+    const uint64_t *results;
+    size_t elems;
+};
+
 /* One call; `in_place` counts only where the collective has an in-place form. */
 struct kit_op {
     enum kit_coll coll;
@@ -32,8 +40,17 @@ struct kit_op {
     ncclDataType_t type;
     ncclRedOp_t redop;
     int root, in_place;
-    uint32_t seed; /* of the inputs and of the offset of the buffers */
+    uint32_t seed;                   /* of the inputs and of the offset of the buffers */
+    const struct kit_values *values; /* NULL: small integers */
+    int in_shift, out_shift;         /* further elements of the offset, 0 to 15 */
+    int spare;                       /* 1: ranks pass their buffers also where they are not used */
 };
+
+/* A plain one for tables; what is not named is 0. */
+#define KIT_OP(coll_, count_, type_, redop_, root_)                                                \
+    {                                                                                              \
+        .coll = (coll_), .count = (count_), .type = (type_), .redop = (redop_), .root = (root_)    \
+    }
 
 struct kit_rank {
     int nranks, rank, device;
@@ -61,10 +78,15 @@ void kit_close(struct kit *kit);
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op);
 /* The call itself, on the rank's stream. */
 ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op);
-/* Waits for the stream, then compares every byte of both buffers with what must be there. */
+/* Waits for the stream, then compares both buffers, guard bytes included, with what must be there.
+ */
 void kit_check(struct kit_rank *rank, const struct kit_op *op);
+/* The same, but 0 and a text that names call and byte where kit_check fails the case. */
+int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size_t text_bytes);
 /* Prepare, call in one group, check, for all ranks of this process. */
 void kit_run(struct kit *kit, const struct kit_op *op);
+/* The same; 0 when NCCL_ALGO and NCCL_PROTO leave nothing for this collective. */
+int kit_try(struct kit *kit, const struct kit_op *op);
 
 void kit_sync(struct kit_rank *rank);
 int kit_has_place(enum kit_coll coll); /* 1 when there is an in-place form */

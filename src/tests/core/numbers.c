@@ -157,6 +157,12 @@ uint64_t number_divide(uint64_t a, int n, ncclDataType_t type)
     return (uint64_t)(widen(a, s) / n) & mask_of(s);
 }
 
+uint64_t number_of(double value, ncclDataType_t type)
+{
+    if (!number_is_integer(type)) return encode(value, type);
+    return (uint64_t)(int64_t)value & mask_of(&shapes[type]);
+}
+
 /* ---- inputs ---- */
 
 uint64_t number_pick(uint32_t *state, ncclDataType_t type)

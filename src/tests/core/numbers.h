@@ -26,4 +26,7 @@ int number_is_integer(ncclDataType_t type);
  * many of them near 1. */
 uint64_t number_pick(uint32_t *state, ncclDataType_t type);
 
+/* The bits of a value that the type holds exactly. */
+uint64_t number_of(double value, ncclDataType_t type);
+
 #endif

@@ -181,8 +181,12 @@ void proc_hear(char letter)
 
 void proc_open(struct kit *kit, int local, size_t count)
 {
+    proc_open_id(kit, local, count, proc_id());
+}
+
+void proc_open_id(struct kit *kit, int local, size_t count, ncclUniqueId id)
+{
     int ndevices, n = proc_count() * local, first = proc_index() * local;
-    ncclUniqueId id = proc_id();
     CHECK_OK(chorus_devices()->count(&ndevices));
     kit->nranks = local;
     kit->ndevices = ndevices;

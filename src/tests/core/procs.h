@@ -38,6 +38,8 @@ void proc_hear(char letter);
 /* The `local` ranks of this process, local rank i on device i % ndevices, initialised in a group:
  * process p holds ranks p * local and up. kit->nranks counts the local ones. */
 void proc_open(struct kit *kit, int local, size_t count);
+/* The same with another id, for further communicators. */
+void proc_open_id(struct kit *kit, int local, size_t count, ncclUniqueId id);
 
 /* Fails when the process has more files, threads, mappings or sockets than at proc_mark. */
 void proc_mark(void);

@@ -138,18 +138,7 @@ static void run_sizes(struct kit *kit, enum kit_coll coll)
             op.type = types[t];
             op.in_place = c % 2 && kit_has_place(coll);
             op.seed = (uint32_t)c;
-            for (int r = 0; r < kit->nranks; r++) kit_prepare(&kit->ranks[r], &op);
-            CHECK_OK(ncclGroupStart());
-            ncclResult_t rc = ncclSuccess;
-            for (int r = 0; r < kit->nranks; r++) rc = kit_call(&kit->ranks[r], &op);
-            ncclResult_t ended = ncclGroupEnd();
-            if (rc == ncclSuccess) rc = ended;
-            if (rc == ncclInvalidUsage) {
-                CHECK_HAS(ncclGetLastError(NULL), "nothing is left");
-                return;
-            }
-            CHECK_OK(rc);
-            for (int r = 0; r < kit->nranks; r++) kit_check(&kit->ranks[r], &op);
+            if (!kit_try(kit, &op)) return;
         }
 }
 

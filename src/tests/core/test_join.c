@@ -254,12 +254,12 @@ static void check_change(const struct change *change, int ndevices)
 
 static const struct change changes[] = {
     {"count",
-     {KIT_REDUCE, 9, ncclInt32, ncclSum, 0, 0, 0},
+     KIT_OP(KIT_REDUCE, 9, ncclInt32, ncclSum, 0),
      {"rank 1 called ncclReduce", "count 9"}},
-    {"type", {KIT_REDUCE, 8, ncclFloat32, ncclSum, 0, 0, 0}, {"rank 1 called", "datatype 7"}},
-    {"op", {KIT_REDUCE, 8, ncclInt32, ncclMax, 0, 0, 0}, {"rank 1 called", "op 2"}},
-    {"root", {KIT_REDUCE, 8, ncclInt32, ncclSum, 1, 0, 0}, {"rank 1 called", "root 1"}},
-    {"call", {KIT_ALL_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}, {"rank 1 called", "ncclAllReduce"}},
+    {"type", KIT_OP(KIT_REDUCE, 8, ncclFloat32, ncclSum, 0), {"rank 1 called", "datatype 7"}},
+    {"op", KIT_OP(KIT_REDUCE, 8, ncclInt32, ncclMax, 0), {"rank 1 called", "op 2"}},
+    {"root", KIT_OP(KIT_REDUCE, 8, ncclInt32, ncclSum, 1), {"rank 1 called", "root 1"}},
+    {"call", KIT_OP(KIT_ALL_REDUCE, 8, ncclInt32, ncclSum, 0), {"rank 1 called", "ncclAllReduce"}},
 };
 
 static void test_disagreement_on_a_device(void)

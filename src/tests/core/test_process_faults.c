@@ -1,5 +1,5 @@
-/* Processes that die, stop, leave, abort or disagree: the others learn it in time, with rank and
- * host named, can abort, and keep nothing. */
+/* Processes that die, stop, leave or abort, and messages that do not fit: the others learn it in
+ * time, with rank and host named, can abort, and keep nothing. */
 #define _GNU_SOURCE
 #include "core/procs.h"
 
@@ -291,50 +291,7 @@ static void test_abort(void)
     procs_end(&procs, -1);
 }
 
-/* ---- disagreement ---- */
-
-/* What process 1 calls, and what the others call. */
-static const struct kit_op told[][2] = {
-    {{KIT_REDUCE, 9, ncclInt32, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclFloat32, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclInt32, ncclMax, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_REDUCE, 8, ncclInt32, ncclSum, 1, 0, 0}, {KIT_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}, {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0}, {KIT_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_BROADCAST, 8, ncclInt8, ncclSum, 1, 0, 0},
-     {KIT_BROADCAST, 8, ncclInt8, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, 8, ncclInt8, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, 5000, ncclInt8, ncclSum, 0, 0, 0}},
-};
-
-static void child_disagree(void)
-{
-    struct kit kit;
-    struct kit_op op = told[atoi(getenv("CORE_CASE"))][proc_index() != 1];
-    proc_mark();
-    proc_open(&kit, 1, COUNT);
-    /* A call that another process's failure overtakes may be refused already. */
-    ncclResult_t rc = kit_call(&kit.ranks[0], &op);
-    CHECK(rc == ncclSuccess || rc == ncclInvalidUsage);
-    kit_await_error(&kit.ranks[0], ncclInvalidUsage, "differ");
-    kit_sync(&kit.ranks[0]);
-    abort_all(&kit);
-    proc_check_mark();
-}
-
-static void test_disagree(void)
-{
-    static const char *const algos[] = {"NCCL_ALGO=", "NCCL_ALGO=ring"};
-    for (int c = 0; c < (int)TEST_COUNT(told); c++) {
-        char text[32];
-        struct procs procs;
-        snprintf(text, sizeof text, "CORE_CASE=%d", c);
-        NOTE("%s %s", text, algos[c % 2]);
-        procs_start(&procs, 2 + c % 2, "child:disagree",
-                    (const char *const[]){text, algos[c % 2], NULL});
-        procs_end(&procs, -1);
-    }
-}
+/* ---- messages that do not fit ---- */
 
 static void child_sizes(void)
 {
@@ -398,7 +355,6 @@ static const struct test_case cases[] = {
     {"a process leaves while another waits", test_leave, 0},
     {"a process leaves before its message", test_leave_message, 0},
     {"a process aborts", test_abort, 0},
-    {"processes disagree", test_disagree, 0},
     {"sizes of a message differ", test_sizes, 0},
     {"60 communicators one after the other", test_cycles, 0},
     {"child:die-in-call", child_die_in_call, 0},
@@ -409,7 +365,6 @@ static const struct test_case cases[] = {
     {"child:leave", child_leave, 0},
     {"child:leave-message", child_leave_message, 0},
     {"child:abort", child_abort, 0},
-    {"child:disagree", child_disagree, 0},
     {"child:sizes", child_sizes, 0},
     {"child:cycles", child_cycles, 0},
 };

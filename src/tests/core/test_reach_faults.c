@@ -89,15 +89,16 @@ static void test_die(void)
 }
 
 /* What process 1 calls, and what the others call: the one meets, the other does not, or both. */
+#define CALL(coll_, count_, redop_, root_)                                                         \
+    {                                                                                              \
+        .coll = (coll_), .count = (count_), .type = ncclInt32, .redop = (redop_), .root = (root_), \
+    }
+
 static const struct kit_op told[][2] = {
-    {{KIT_ALL_REDUCE, 8, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_BROADCAST, 8, ncclInt32, ncclSum, 0, 0, 0}},
-    {{KIT_ALL_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0},
-     {KIT_ALL_REDUCE, COUNT, ncclInt32, ncclMax, 0, 0, 0}},
-    {{KIT_BROADCAST, COUNT, ncclInt32, ncclSum, 1, 0, 0},
-     {KIT_REDUCE, COUNT, ncclInt32, ncclSum, 0, 0, 0}},
+    {CALL(KIT_ALL_REDUCE, 8, ncclSum, 0), CALL(KIT_ALL_REDUCE, COUNT, ncclSum, 0)},
+    {CALL(KIT_ALL_REDUCE, COUNT, ncclSum, 0), CALL(KIT_BROADCAST, 8, ncclSum, 0)},
+    {CALL(KIT_ALL_REDUCE, COUNT, ncclSum, 0), CALL(KIT_ALL_REDUCE, COUNT, ncclMax, 0)},
+    {CALL(KIT_BROADCAST, COUNT, ncclSum, 1), CALL(KIT_REDUCE, COUNT, ncclSum, 0)},
 };
 
 static void child_disagree(void)

@@ -7,6 +7,8 @@
 
 #include "base/fault.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,11 +23,12 @@ enum { COUNT = 600, LOCAL = 3, RUN_LIMIT_MS = 15000, LETTER_LIMIT_MS = 60000 };
 /* How many of the first passes are all tried; beyond them ever fewer. */
 enum { FIRST_IN_SLICE = 4, FIRST_IN_LOOPS = 12, FIRST = 1000 };
 
-/* `lasting`: the process keeps what the fault left it with, so that it stays without peers. */
+/* `delays`: what the fault prevents belongs to the process and is made with its next communicator.
+ */
 static const struct point {
     const char *name;
     unsigned first;
-    int lasting;
+    int delays;
 } points[] = {
     {"alloc", FIRST, 0},
     {"arena-map", FIRST, 0},
@@ -231,7 +234,7 @@ static void check_fresh(void)
     kit_open(&kit, 2, 2, 64);
     kit_run(&kit, &op);
     kit_close(&kit);
-    if (proc_count() == 1 || getenv("FAULT_LASTS") != NULL) return;
+    if (proc_count() == 1) return;
     setenv("CORE_ID", getenv("FAULT_NEXT_ID"), 1);
     proc_open(&kit, 1, 64);
     kit_run(&kit, &op);
@@ -245,9 +248,9 @@ static void run_life(void (*body)(void))
     int64_t start = kit_now_ms();
     body();
     CHECK(kit_now_ms() - start < RUN_LIMIT_MS);
-    proc_check_mark();
-    proc_mark();
+    if (getenv("FAULT_DELAYS") == NULL) proc_check_mark();
     ccl_fault_disarm();
+    proc_mark();
     proc_say(ccl_fault_acted() != 0 ? 'a' : 'n');
     proc_hear('g');
     check_fresh();
@@ -271,14 +274,19 @@ static void child_together(void)
 
 /* ---- in the process that watches ---- */
 
+/* `only`: how the names of its points begin, when not all act in it. `fixed`: NCCL_COMM_ID is set.
+ */
 static const struct scenario {
     const char *child, *algo, *timeout;
     int nprocs;
+    const char *only;
+    int fixed;
 } scenarios[] = {
-    {"child:together", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
-    {"child:threads", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=2000", 1},
-    {"child:process", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
-    {"child:process", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=3000", 2},
+    {"child:together", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=2000", 1, "", 0},
+    {"child:threads", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=2000", 1, "", 0},
+    {"child:threads", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=2000", 1, "boot-", 1},
+    {"child:process", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=3000", 2, "", 0},
+    {"child:process", "NCCL_ALGO=ring", "CHORUS_INIT_TIMEOUT_MS=3000", 2, "", 0},
 };
 
 /* The letter of process i; 0 when it ends without one. */
@@ -290,6 +298,20 @@ static char read_letter(struct procs *procs, int i)
     return read(procs->line[i], &letter, 1) == 1 ? letter : 0;
 }
 
+/* A port that nobody else gets as long as the socket is open, while a listener that sets
+ * SO_REUSEADDR too may still use it. */
+static int hold_port(struct sockaddr_in *addr)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    socklen_t bytes = sizeof *addr;
+    *addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CHECK(fd >= 0);
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)addr, sizeof *addr), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)addr, &bytes), 0);
+    return fd;
+}
+
 static void format_id(char *text, size_t bytes)
 {
     ncclUniqueId id;
@@ -299,18 +321,25 @@ static void format_id(char *text, size_t bytes)
         snprintf(text + used + 2 * i, 3, "%02x", (unsigned char)id.internal[i]);
 }
 
-/* One run: the fault acts in process `at` at pass n. Returns whether it did. */
-static int run_once(const struct scenario *scenario, const struct point *point, int at, unsigned n)
+/* One run: the fault acts in process `at` at pass n ("2"), or from then on ("2+"). Returns whether
+ * it did. */
+static int run_once(const struct scenario *scenario, const struct point *point, int at,
+                    const char *passes)
 {
-    char spec[80], where[32], next_id[32 + 2 * sizeof(ncclUniqueId)] = "FAULT_NEXT_ID=";
-    const char *env[] = {spec, where, next_id, scenario->algo, scenario->timeout, NULL, NULL};
+    char spec[80], where[32], fixed[48], next_id[32 + 2 * sizeof(ncclUniqueId)] = "FAULT_NEXT_ID=";
+    const char *env[] = {spec, where, next_id, scenario->algo, scenario->timeout, NULL, NULL, NULL};
     struct procs procs;
-    int acted = 0;
+    struct sockaddr_in addr;
+    int acted = 0, nenv = 5, port_fd = scenario->fixed ? hold_port(&addr) : -1;
     int64_t start = kit_now_ms();
-    snprintf(spec, sizeof spec, "FAULT_SPEC=%s:%u", point->name, n);
+    snprintf(spec, sizeof spec, "FAULT_SPEC=%s:%s", point->name, passes);
     snprintf(where, sizeof where, "FAULT_AT=%d", at);
     if (scenario->nprocs > 1) format_id(next_id, sizeof next_id);
-    if (point->lasting) env[5] = "FAULT_LASTS=1";
+    if (point->delays) env[nenv++] = "FAULT_DELAYS=1";
+    if (scenario->fixed) {
+        snprintf(fixed, sizeof fixed, "NCCL_COMM_ID=127.0.0.1:%u", ntohs(addr.sin_port));
+        env[nenv++] = fixed;
+    }
     procs_start(&procs, scenario->nprocs, scenario->child, env);
     for (int i = 0; i < scenario->nprocs; i++) {
         char letter = read_letter(&procs, i);
@@ -320,6 +349,7 @@ static int run_once(const struct scenario *scenario, const struct point *point, 
          acted ? "acted" : "not passed", (long long)(kit_now_ms() - start));
     for (int i = 0; i < scenario->nprocs; i++) send(procs.line[i], "g", 1, MSG_NOSIGNAL);
     procs_end(&procs, -1);
+    if (port_fd >= 0) close(port_fd);
     return acted;
 }
 
@@ -330,13 +360,19 @@ static void run_point(const struct scenario *scenario, const struct point *point
     unsigned first = is_slice ? FIRST_IN_SLICE : point->first;
     int is_last = scenario == &scenarios[TEST_COUNT(scenarios) - 1];
     for (int at = is_slice && is_last ? scenario->nprocs - 1 : 0; at < scenario->nprocs; at++)
-        for (unsigned n = 1; run_once(scenario, point, at, n); n += n < first ? 1 : n / 2)
+        for (unsigned n = 1;; n += n < first ? 1 : n / 2) {
+            char passes[16];
+            snprintf(passes, sizeof passes, "%u", n);
+            if (!run_once(scenario, point, at, passes)) break;
             (*hits)++;
+        }
 }
 
 static void run_scenario(const struct scenario *scenario)
 {
-    for (size_t p = 0; p < TEST_COUNT(points); p++) run_point(scenario, &points[p], &nacted[p]);
+    for (size_t p = 0; p < TEST_COUNT(points); p++)
+        if (strncmp(points[p].name, scenario->only, strlen(scenario->only)) == 0)
+            run_point(scenario, &points[p], &nacted[p]);
     nscenarios++;
 }
 
@@ -350,24 +386,34 @@ static void test_threads(void)
     run_scenario(&scenarios[1]);
 }
 
-static void test_processes(void)
+static void test_fixed(void)
 {
     run_scenario(&scenarios[2]);
 }
 
-static void test_processes_ring(void)
+static void test_processes(void)
 {
     run_scenario(&scenarios[3]);
 }
 
-/* A point that no scenario passes would be tested by nobody. Names of hosts are looked up only for
- * NCCL_COMM_ID, whose port no test can choose safely. */
+static void test_processes_ring(void)
+{
+    run_scenario(&scenarios[4]);
+}
+
+/* No communicator across processes without a doorbell; but the process may get it later. */
+static void test_bell(void)
+{
+    const struct point bell = {"bell-memfd", FIRST, 1};
+    for (int at = 0; at < 2; at++) CHECK(run_once(&scenarios[3], &bell, at, "1+"));
+}
+
+/* A point that no scenario passes would be tested by nobody. */
 static void test_all_acted(void)
 {
     if (nscenarios < (int)TEST_COUNT(scenarios)) SKIP("not all scenarios were run");
     for (size_t p = 0; p < TEST_COUNT(points); p++)
-        if (nacted[p] == 0 && strcmp(points[p].name, "boot-lookup") != 0)
-            FAIL("no scenario passes the point %s", points[p].name);
+        if (nacted[p] == 0) FAIL("no scenario passes the point %s", points[p].name);
 }
 
 static void test_without(void)
@@ -378,8 +424,10 @@ static void test_without(void)
 static const struct test_case cases[] = {
     {"faults: three ranks from ncclCommInitAll", test_together, 600},
     {"faults: three threads, ring", test_threads, 600},
+    {"faults: three threads, a fixed address", test_fixed, 600},
     {"faults: two processes", test_processes, 600},
     {"faults: two processes, ring", test_processes_ring, 600},
+    {"faults: no doorbell for a while", test_bell, 0},
     {"faults: each point acted somewhere", test_all_acted, 0},
     {"child:together", child_together, 0},
     {"child:threads", child_threads, 0},

@@ -6,7 +6,7 @@
 
 void ccl_boot_quiesce(void) __attribute__((weak));
 const struct chorus_devices *chorus_devices(void) __attribute__((weak));
-struct ccl_bell *ccl_bell_self(void) __attribute__((weak));
+int ccl_bell_self_fd(void) __attribute__((weak));
 
 void test_lib_settle(void)
 {
@@ -18,7 +18,7 @@ void test_lib_settle(void)
  * keep the first block from being made. */
 void test_lib_prepare(void)
 {
-    if (ccl_bell_self != NULL) ccl_bell_self();
+    if (ccl_bell_self_fd != NULL) ccl_bell_self_fd();
     void *block = NULL;
     if (chorus_devices == NULL) return;
     for (int i = 0; i < 2 && block == NULL; i++) chorus_devices()->alloc(&block, 1 << 16);

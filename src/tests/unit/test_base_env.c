@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "base/alloc.h"
+#include "base/doorbell.h"
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -314,6 +315,34 @@ static void test_fault_points_cost_nothing(void)
     CHECK_STR(output.out, ".....");
 }
 
+/* The doorbell's page cannot be made at first, and is made later. */
+static void child_bell(void)
+{
+    struct ccl_bell *old = ccl_bell_self();
+    uint32_t seen = ccl_bell_prepare(old);
+    CHECK(ccl_bell_self() == old);
+    CHECK(ccl_bell_self_fd() >= 0);
+    CHECK(atomic_load(&old->rings) != seen);
+    ccl_bell_sleep(old, seen, 30000000); /* returns at once */
+    struct ccl_bell *bell = ccl_bell_self();
+    CHECK(bell != old);
+    seen = ccl_bell_prepare(bell);
+    ccl_bell_ring(old);
+    CHECK(atomic_load(&bell->rings) != seen);
+    ccl_bell_sleep(bell, seen, 30000000);
+    CHECK(ccl_bell_self() == bell);
+    CHECK_EQ(atomic_load(&bell->sleepers), 0);
+}
+
+static void test_bell_made_later(void)
+{
+#ifndef CCL_FAULTS
+    SKIP("needs FAULTS=1");
+#endif
+    run("child:bell", ENV("CHORUS_FAULTS=bell-memfd:1"));
+    CHECK_EQ(output.code, 0);
+}
+
 static const struct test_case cases[] = {
     {"log: levels and subsystems", test_log_levels, 0},
     {"log: host, process, thread and level on a line", test_log_line_form, 0},
@@ -326,6 +355,7 @@ static const struct test_case cases[] = {
     {"param: read once, by any thread", test_param_is_read_once, 0},
     {"fault: which pass acts, and how", test_fault_points, 0},
     {"fault: absent without FAULTS=1", test_fault_points_cost_nothing, 0},
+    {"doorbell: rings reach the page that is made later", test_bell_made_later, 0},
     {"child:log all", child_log_all, 0},
     {"child:log file", child_log_file, 0},
     {"child:log threads", child_log_threads, 0},
@@ -333,6 +363,7 @@ static const struct test_case cases[] = {
     {"child:param", child_param, 0},
     {"child:param threads", child_param_threads, 0},
     {"child:fault", child_fault, 0},
+    {"child:bell", child_bell, 0},
 };
 
 TEST_MAIN(cases)

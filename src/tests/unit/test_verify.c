@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint64_t random_state = 7;
 
@@ -233,6 +234,29 @@ static void test_fill_parts(void)
     perf_verify_drop();
 }
 
+/* Positions beyond 2^31 and 2^32 in a buffer that no collective touches: of all bytes exactly those
+ * are wrong that were flipped, the last one included, and the first is named. */
+static void test_beyond_4g(void)
+{
+    const size_t elems = ((size_t)1 << 32) + (1 << 20) + 3, half = (size_t)1 << 31;
+    const size_t flips[] = {half - 1, half, 2 * half - 1, 2 * half, 2 * half + 1, elems - 1};
+    struct perf_fill fill = {.type = ncclInt8, .op = -1, .nranks = 2, .seed = 7};
+    struct perf_shape shape = {.nranks = 2, .count = elems, .type_bytes = 1, .recv_elems = elems};
+    struct perf_mismatch mismatch;
+    size_t free_bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (getenv("CHORUS_TEST_SLICE") != NULL) SKIP("takes too long in a slow build");
+    if (free_bytes < 2 * elems) SKIP("needs 8 GiB of free memory");
+    uint8_t *buffer = malloc(elems);
+    CHECK(buffer != NULL);
+    perf_fill(&fill, 0, elems, buffer);
+    for (size_t i = 0; i < TEST_COUNT(flips); i++) buffer[flips[i]] ^= 1;
+    perf_compare(&fill, &perf_pattern_broadcast, &shape, buffer, &mismatch);
+    CHECK_EQ(mismatch.wrong, TEST_COUNT(flips));
+    CHECK_EQ(mismatch.first, flips[0]);
+    free(buffer);
+    perf_verify_drop();
+}
+
 static void test_guard_bytes(void)
 {
     uint8_t guard[PERF_GUARD_BYTES];
@@ -260,6 +284,7 @@ static const struct test_case cases[] = {
     {"neighbouring results differ", test_columns_differ, 0},
     {"column of an index", test_column_of_index, 0},
     {"fill in parts", test_fill_parts, 0},
+    {"beyond 2^32 elements", test_beyond_4g, 120},
     {"guard bytes", test_guard_bytes, 0},
     {"self-test", test_self, 0},
 };

@@ -1,0 +1,87 @@
+/* agree.c: what executors call, on boards that all can read, and the texts that name two calls
+ * that differ. A board is written under its executor's lock; how it is read says kernel/board.h. */
+#include "core/agree.h"
+
+#include "base/err.h"
+#include "core/redop.h"
+#include "kernel/board.h"
+
+#include <string.h>
+
+/* The second word of ccl_call.what. */
+struct kind {
+    int32_t root;
+    uint8_t coll, type, redop, spare;
+};
+static_assert(sizeof(struct kind) == sizeof(uint64_t), "a kind fills a word");
+
+static struct ccl_call describe(const struct ccl_op *op, uint64_t seq)
+{
+    struct ccl_call call = {.number = seq + 1, .what = {op->count_elems}};
+    struct kind kind = {
+        .root = op->root,
+        .coll = (uint8_t)op->coll,
+        .type = (uint8_t)op->type,
+        .redop = (uint8_t)ccl_redop_class(op->redop),
+    };
+    memcpy(&call.what[1], &kind, sizeof kind);
+    call.rank = (uint64_t)op->comm->rank;
+    return call;
+}
+
+static int is_same(const struct ccl_call *a, const struct ccl_call *b)
+{
+    return a->what[0] == b->what[0] && a->what[1] == b->what[1];
+}
+
+static ncclResult_t fail(struct ccl_clique *clique, const struct ccl_call *a,
+                         const struct ccl_call *b)
+{
+    struct kind ka, kb;
+    memcpy(&ka, &a->what[1], sizeof ka);
+    memcpy(&kb, &b->what[1], sizeof kb);
+    return ccl_clique_fail(
+        clique, ncclInvalidUsage, 1,
+        "collective #%llu differs between ranks: rank %llu called nccl%s(count %llu, datatype %d, "
+        "op %d, root %d), rank %llu called nccl%s(count %llu, datatype %d, op %d, root %d)",
+        (unsigned long long)(a->number - 1), (unsigned long long)a->rank,
+        ccl_coll_name((enum ccl_coll)ka.coll), (unsigned long long)a->what[0], ka.type, ka.redop,
+        ka.root, (unsigned long long)b->rank, ccl_coll_name((enum ccl_coll)kb.coll),
+        (unsigned long long)b->what[0], kb.type, kb.redop, kb.root);
+}
+
+ncclResult_t ccl_agree(struct ccl_exec *exec, const struct ccl_op *op, uint64_t seq,
+                       struct ccl_call *call)
+{
+    struct ccl_call other;
+    *call = describe(op, seq);
+    uint64_t there = exec->board->calls[call->number % CCL_NCALLS].number;
+    if (there < call->number) board_write(exec->board, call);
+    if (there != call->number || !board_read(exec->board, there, &other)) return ncclSuccess;
+    return is_same(&other, call) ? ncclSuccess : fail(exec->clique, &other, call);
+}
+
+ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
+                            const struct ccl_op *b, uint64_t seq)
+{
+    struct ccl_call left = describe(a, seq), right = describe(b, seq);
+    return is_same(&left, &right) ? ncclSuccess : fail(clique, &left, &right);
+}
+
+void ccl_agree_explain(struct ccl_exec *exec)
+{
+    struct ccl_clique *clique = exec->clique;
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    struct ccl_call mine = {0}, theirs = {0}, call, other;
+    for (int i = 0; i < CCL_NCALLS; i++) {
+        uint64_t number = __atomic_load_n(&exec->board->calls[i].number, __ATOMIC_RELAXED);
+        if (!board_read(exec->board, number, &call)) continue;
+        if (mine.number != 0 && mine.number <= number) continue;
+        for (uint16_t e = 0; e < exec->view.nexecs; e++) {
+            if (!board_read(clique->boards[e], number, &other) || is_same(&call, &other)) continue;
+            mine = call;
+            theirs = other;
+        }
+    }
+    if (mine.number != 0) fail(clique, &mine, &theirs);
+}
