@@ -1,8 +1,9 @@
-/* cost.c: the model: base + messages in a row * hop + bytes moved / rate, and the pick.
+/* cost.c: the model: base + messages in a row * hop + turns * turn + bytes moved / rate; the pick.
  *
  * An algorithm tells its shape (struct ccl_shape); the table says what a machine makes of it. Host
  * executors share few cores, so what is done in a row is the longest path or the work of all
- * executors over the cores, whichever is more.
+ * executors over the cores, whichever is more; and where they are more than cores, each hop takes
+ * a turn of all of them.
  */
 #include "algo/cost.h"
 
@@ -22,10 +23,10 @@ static const struct row {
     const struct ccl_algo_ops *algo;
     enum ccl_proto proto;
     int where;
-    double base_us, hop_us, bytes_per_us;
+    double base_us, hop_us, turn_us, bytes_per_us;
 } rows[] = {
-#define CCL_COST(algo, proto, where, base_us, hop_us, rate)                                        \
-    {&ccl_algo_##algo, CCL_PROTO_##proto, where, base_us, hop_us, rate},
+#define CCL_COST(algo, proto, where, base_us, hop_us, turn_us, rate)                               \
+    {&ccl_algo_##algo, CCL_PROTO_##proto, where, base_us, hop_us, turn_us, rate},
 #include "algo/cost_table.h"
 #undef CCL_COST
 };
@@ -56,14 +57,18 @@ struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
     double slot_bytes = ccl_proto_slot_bytes(proto, args->sched.slot_bytes);
     double more_rounds = shape.share > 0 ? bytes * shape.share / slot_bytes : 0;
     double each_round = shape.messages * sharing;
-    return (struct ccl_cost_terms){larger(shape.hops, each_round) + more_rounds * each_round,
-                                   bytes * shape.traffic * sharing};
+    return (struct ccl_cost_terms){
+        .messages = larger(shape.hops, each_round) + more_rounds * each_round,
+        .turns = (sharing - 1) * shape.hops,
+        .bytes = bytes * shape.traffic * sharing,
+    };
 }
 
 static double estimate_us(const struct row *row, const struct ccl_pick_args *args)
 {
     struct ccl_cost_terms terms = ccl_cost_terms(args, row->algo, row->proto);
-    return row->base_us + terms.messages * row->hop_us + terms.bytes / row->bytes_per_us;
+    return row->base_us + terms.messages * row->hop_us + terms.turns * row->turn_us +
+           terms.bytes / row->bytes_per_us;
 }
 
 static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
@@ -83,12 +88,24 @@ static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
            args->choice->protos[sched.coll] >> row->proto & 1u;
 }
 
-/* Across processes direct is taken without comparing where it may run: it moves each byte once. */
+/* Whether an algorithm makes the same bits as direct: every rank's values are folded one by one, in
+ * the order of slots. */
+static int is_like_direct(const struct row *row, const struct ccl_view *view)
+{
+    return row->algo == &ccl_algo_direct ||
+           (row->algo == &ccl_algo_oneshot && view->nexecs == view->nranks);
+}
+
+/* Where direct may run, only what makes the same bits stands beside it: in a process results do not
+ * depend on the size of an operation. Across processes direct is taken without comparing. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
 {
     struct ccl_pick best = {0};
+    int has_direct = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!is_allowed(&rows[i], args)) continue;
+        if (has_direct && !is_like_direct(&rows[i], args->sched.view)) continue;
+        has_direct |= rows[i].algo == &ccl_algo_direct;
         double cost_us = estimate_us(&rows[i], args);
         if (best.algo != NULL && cost_us >= best.cost_us) continue;
         best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};

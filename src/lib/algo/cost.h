@@ -24,9 +24,10 @@ struct ccl_pick_args {
     const struct ccl_choice *choice;
 };
 
-/* What an operation costs in units of the table: time = base + messages * hop + bytes / rate. */
+/* What an operation costs in units of the table: time = base + messages * hop + turns * turn +
+ * bytes / rate. */
 struct ccl_cost_terms {
-    double messages, bytes;
+    double messages, turns, bytes;
 };
 struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
                                      const struct ccl_algo_ops *algo, enum ccl_proto proto);

@@ -68,20 +68,56 @@ ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
     return is_same(&left, &right) ? ncclSuccess : fail(clique, &left, &right);
 }
 
-void ccl_agree_explain(struct ccl_exec *exec)
+/* The call of another executor by that number, if it is not the same. */
+static int find_other(const struct ccl_exec *exec, const struct ccl_call *call,
+                      struct ccl_call *other)
+{
+    for (uint16_t e = 0; e < exec->view.nexecs; e++)
+        if (board_read(exec->clique->boards[e], call->number, other) && !is_same(call, other))
+            return 1;
+    return 0;
+}
+
+void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
 {
     struct ccl_clique *clique = exec->clique;
     if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
-    struct ccl_call mine = {0}, theirs = {0}, call, other;
+    struct ccl_call first = {0}, theirs, mine, other;
     for (int i = 0; i < CCL_NCALLS; i++) {
         uint64_t number = __atomic_load_n(&exec->board->calls[i].number, __ATOMIC_RELAXED);
-        if (!board_read(exec->board, number, &call)) continue;
-        if (mine.number != 0 && mine.number <= number) continue;
-        for (uint16_t e = 0; e < exec->view.nexecs; e++) {
-            if (!board_read(clique->boards[e], number, &other) || is_same(&call, &other)) continue;
-            mine = call;
-            theirs = other;
-        }
+        if (!board_read(exec->board, number, &mine)) continue;
+        if (first.number != 0 && first.number <= number) continue;
+        if (!find_other(exec, &mine, &other)) continue;
+        first = mine;
+        theirs = other;
     }
-    if (mine.number != 0) fail(clique, &mine, &theirs);
+    /* The board may have moved on since the kernel was launched. */
+    if (first.number == 0 && call->number != 0 && find_other(exec, call, &theirs)) first = *call;
+    if (first.number != 0) fail(clique, &first, &theirs);
+}
+
+/* The number that stands where call `number` would: less before it is made, more when others have
+ * taken its place. */
+static uint64_t number_at(const struct ccl_board *board, uint64_t number)
+{
+    return __atomic_load_n(&board->calls[number % CCL_NCALLS].number, __ATOMIC_RELAXED);
+}
+
+void ccl_agree_audit(struct ccl_exec *exec)
+{
+    struct ccl_clique *clique = exec->clique;
+    struct ccl_call call, other;
+    if (exec->view.nexecs == 1) return;
+    uint64_t number = atomic_load_explicit(&exec->audited, memory_order_relaxed) + 1;
+    uint64_t there = number_at(exec->board, number);
+    if (there > number) number = there; /* whole rounds of the board went by */
+    for (int is_waiting = 0; !is_waiting && board_read(exec->board, number, &call); number++) {
+        if (find_other(exec, &call, &other)) {
+            fail(clique, &call, &other);
+            return;
+        }
+        for (uint16_t e = 0; e < exec->view.nexecs; e++)
+            is_waiting |= number_at(clique->boards[e], number) < number;
+        if (!is_waiting) atomic_store_explicit(&exec->audited, number, memory_order_relaxed);
+    }
 }

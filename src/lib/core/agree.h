@@ -2,7 +2,8 @@
  *
  * Each executor keeps a board of what it called, by number, in memory that all executors can read.
  * Calls of one executor are compared as they are made; those of different executors by a kernel
- * that waits for long (kernel/board.h), so that calls that agree cost nothing but the writing.
+ * that waits for long (kernel/board.h) and when the program asks for errors, so that calls that
+ * agree cost nothing but the writing.
  */
 #ifndef CCL_CORE_AGREE_H
 #define CCL_CORE_AGREE_H
@@ -18,7 +19,10 @@ ncclResult_t ccl_agree(struct ccl_exec *exec, const struct ccl_op *op, uint64_t 
 ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
                             const struct ccl_op *b, uint64_t seq);
 /* After kernels found that ranks disagree: fails the communicator with a text that names both
- * calls, if the boards tell which. Any thread, without locks. */
-void ccl_agree_explain(struct ccl_exec *exec);
+ * calls, if the boards tell which. `call` is that of the kernel. Any thread, without locks. */
+void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call);
+/* Compares the calls since the last audit as far as others have made theirs: ranks that disagree
+ * need not wait for each other. Any thread, without locks. */
+void ccl_agree_audit(struct ccl_exec *exec);
 
 #endif

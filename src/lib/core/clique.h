@@ -40,6 +40,7 @@ struct ccl_exec {
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
     struct ccl_board *board;                  /* what it called, core/agree.h */
+    _Atomic uint64_t audited;                 /* number of the latest call that was compared */
     struct ccl_plan *plans;                   /* schedules made so far */
     struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/agree.h"
 #include "core/group.h"
 #include "core/redop.h"
 #include "core/reg.h"
@@ -68,9 +69,9 @@ ncclResult_t ccl_comm_abort(ncclComm_t comm)
 
 ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    if (ccl_comm_is_starting(comm))
-        *error = ncclInProgress;
-    else
-        *error = ccl_clique_error(comm->clique);
+    *error = ncclInProgress;
+    if (ccl_comm_is_starting(comm)) return ncclSuccess;
+    ccl_agree_audit(comm->exec);
+    *error = ccl_clique_error(comm->clique);
     return ncclSuccess;
 }

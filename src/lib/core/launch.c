@@ -248,7 +248,7 @@ static void retire_set(void *args)
 {
     struct ccl_work *work = args;
     struct ccl_set *set = work->owner;
-    ccl_agree_explain(set->exec);
+    ccl_agree_explain(set->exec, &work->call);
     report_mismatch(set);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)

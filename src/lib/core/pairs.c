@@ -237,7 +237,7 @@ static void retire_pairs(void *args)
     struct pairs_owner *owner = args;
     struct ccl_party *party = owner->party;
     struct ncclComm *comm = party->comm;
-    ccl_agree_explain(comm->exec);
+    ccl_agree_explain(comm->exec, &owner->work.call);
     report_sizes(party);
     if (owner->work.turn != NULL) ccl_turn_pass(owner->work.turn, owner->work.ticket);
     for (uint32_t i = 0; i < owner->work.npairs; i++) {

@@ -76,8 +76,9 @@ void procs_start(struct procs *procs, int n, const char *name, const char *const
 
 static void print_output(const struct procs *procs, int i)
 {
-    char text[2000];
-    ssize_t length = pread(procs->output[i], text, sizeof text - 1, 0);
+    char text[2000]; /* the end tells what went wrong */
+    off_t bytes = lseek(procs->output[i], 0, SEEK_END), room = sizeof text - 1;
+    ssize_t length = pread(procs->output[i], text, (size_t)room, bytes > room ? bytes - room : 0);
     text[length < 0 ? 0 : length] = '\0';
     NOTE("process %d said: %s", i, text);
 }

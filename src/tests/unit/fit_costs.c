@@ -1,7 +1,7 @@
 /* fit_costs.c: from measured times to rows of the cost table. Reads lines "algorithm protocol
  * where executors collective bytes time_us" and prints a CCL_COST row for each algorithm, protocol
- * and place: the least squares fit, relative to the times, of base + messages * hop + bytes / rate
- * with the model's own terms. scripts/tune runs it.
+ * and place: the least squares fit, relative to the times, of base + messages * hop + turns * turn
+ * + bytes / rate with the model's own terms. scripts/tune runs it.
  */
 #include "algo/cost.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64, MAX_EXECS = 64, NTERMS = 3 };
+enum { MAX_ROWS = 64, MAX_EXECS = 64, NTERMS = 4 };
 
 struct fit {
     char algo[16], proto[16], where[16];
@@ -57,7 +57,8 @@ static struct ccl_cost_terms terms_of(const struct fit *fit, int nexecs, int col
 
 static void add_time(struct fit *fit, struct ccl_cost_terms terms, double time_us)
 {
-    double row[NTERMS] = {1 / time_us, terms.messages / time_us, terms.bytes / time_us};
+    double row[NTERMS] = {1 / time_us, terms.messages / time_us, terms.turns / time_us,
+                          terms.bytes / time_us};
     for (int i = 0; i < NTERMS; i++) {
         for (int j = 0; j < NTERMS; j++) fit->matrix[i][j] += row[i] * row[j];
         fit->right[i] += row[i];
@@ -74,7 +75,7 @@ static void solve(const struct fit *fit, double values[NTERMS])
             double rest = fit->right[i];
             for (int j = 0; j < NTERMS; j++)
                 if (j != i) rest -= fit->matrix[i][j] * values[j];
-            values[i] = fmax(0, rest / fit->matrix[i][i]);
+            values[i] = fit->matrix[i][i] > 0 ? fmax(0, rest / fit->matrix[i][i]) : 0;
         }
 }
 
@@ -94,9 +95,9 @@ int main(void)
     for (int i = 0; i < nfits; i++) {
         double values[NTERMS];
         solve(&fits[i], values);
-        double rate = values[2] > 1e-6 ? 1 / values[2] : 1e6;
-        printf("CCL_COST(%s, %s, %s, %.2f, %.3f, %.0f)\n", fits[i].algo, fits[i].proto,
-               fits[i].where, values[0], fmax(values[1], 0.001), rate);
+        double rate = values[3] > 1e-6 ? 1 / values[3] : 1e6;
+        printf("CCL_COST(%s, %s, %s, %.2f, %.3f, %.3f, %.0f)\n", fits[i].algo, fits[i].proto,
+               fits[i].where, values[0], fmax(values[1], 0.001), values[2], rate);
     }
     return nfits > 0 ? 0 : 1;
 }
