@@ -20,6 +20,7 @@ LIB_SRCS += src/lib/base/thread.c
 
 # device
 LIB_SRCS += src/lib/device/device.c
+LIB_SRCS += src/lib/device/host_arena.c
 LIB_SRCS += src/lib/device/host_device.c
 LIB_SRCS += src/lib/device/host_engine.c
 LIB_SRCS += src/lib/device/host_event.c
@@ -31,6 +32,7 @@ LIB_SRCS += src/lib/device/host_stream.c
 LIB_SRCS += src/lib/device/host_worker.c
 
 # transport
+LIB_SRCS += src/lib/transport/arena.c
 LIB_SRCS += src/lib/transport/p2p.c
 LIB_SRCS += src/lib/transport/shm.c
 LIB_SRCS += src/lib/transport/transport.c
@@ -90,6 +92,7 @@ LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/plan.c
+LIB_SRCS += src/lib/core/reach.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/schedule.c

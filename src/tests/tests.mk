@@ -74,6 +74,7 @@ TEST_SRCS += src/tests/unit/test.c
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
 # static library (internals are reachable), the harness and the framework.
 # Further sources of one test: NAME_SRCS += src/tests/unit/more.c
+UNIT_TESTS += test_arena
 UNIT_TESTS += test_base
 UNIT_TESTS += test_base_env
 UNIT_TESTS += test_boot
@@ -124,6 +125,8 @@ CORE_TESTS += test_order
 CORE_TESTS += test_p2p
 CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
+CORE_TESTS += test_reach
+CORE_TESTS += test_reach_faults
 test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
@@ -139,6 +142,8 @@ test_order_SRCS += src/tests/core/kit.c
 test_p2p_SRCS += src/tests/core/kit.c
 test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # The long check, run by scripts/check-all: NAME stands for src/tests/all/NAME.c, built like a unit
 # test.

@@ -78,6 +78,9 @@ static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
     struct ccl_sched_args sched = args->sched;
     sched.slot_bytes = ccl_proto_slot_bytes(row->proto, sched.slot_bytes);
     if (!row->algo->supports(&sched)) return 0;
+    if (row->algo == &ccl_algo_direct && view->mapped == CCL_MAPPED_SHARED &&
+        (args->certain || args->bytes < CCL_COST_SHARED_BYTES))
+        return 0;
     if (view->nexecs == 1) return 1;
     uint32_t index = 0;
     while (ccl_algos[index] != row->algo) index++;
@@ -94,7 +97,7 @@ static int is_like_direct(const struct row *row, const struct ccl_view *view)
 }
 
 /* Where direct may run, only what makes the same bits stands beside it: in a process results do not
- * depend on the size of an operation. */
+ * depend on the size of an operation. Across processes direct is taken without comparing. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
 {
     struct ccl_pick best = {0};
@@ -106,6 +109,7 @@ struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
         double cost_us = estimate_us(&rows[i], args);
         if (best.algo != NULL && cost_us >= best.cost_us) continue;
         best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};
+        if (best.algo == &ccl_algo_direct && args->across) break;
     }
     return best;
 }

@@ -20,6 +20,7 @@ struct ccl_pick_args {
     struct ccl_sched_args sched;
     uint64_t bytes; /* of a rank's largest buffer */
     int across;     /* some executors live in different processes */
+    int certain;    /* only what works wherever the buffers lie */
     const struct ccl_choice *choice;
 };
 
@@ -34,6 +35,10 @@ struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
 /* The cheapest of all that is allowed. A single executor has no connections and nothing to choose:
  * its one algorithm is taken whatever the choice says. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args);
+
+/* Across processes direct is worth its meeting from here on, also when the meeting ends with
+ * another algorithm because some buffer is out of reach. */
+enum { CCL_COST_SHARED_BYTES = 32 << 10 };
 
 /* Data bytes of a slot of a protocol. */
 uint32_t ccl_proto_slot_bytes(enum ccl_proto proto, uint32_t simple_slot_bytes);

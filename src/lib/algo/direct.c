@@ -3,6 +3,7 @@
  * The work is split among the executors; each reads every input it needs where it lies and writes
  * every output where it belongs, so each byte is read once and written once. With several
  * executors a meeting before publishes the buffers, and one after keeps them until all are done.
+ * Across processes the first meeting may find that it cannot be done (kernel/work.h).
  * Elements that one executor writes are read by no other, which makes in-place forms safe.
  */
 #include "algo/sched.h"
@@ -14,7 +15,9 @@ static int supports(const struct ccl_sched_args *args)
 {
     /* A fold takes a limited number of buffers; the other collectives are pairs of them. */
     int is_pairs = args->coll >= CCL_SCHED_ALL_TO_ALL;
-    return args->view->mapped && (is_pairs || args->view->nranks <= CCL_FOLD_MAX);
+    if (args->view->mapped == CCL_MAPPED_NONE) return 0;
+    if (is_pairs) return args->view->mapped == CCL_MAPPED_ALL;
+    return args->view->nranks <= CCL_FOLD_MAX;
 }
 
 static void shape(const struct ccl_sched_args *args, struct ccl_shape *shape)

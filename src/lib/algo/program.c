@@ -107,7 +107,7 @@ int ccl_program_fits(const struct ccl_program *program, const struct ccl_sched_a
     const struct ccl_view *view = args->view;
     if (program->coll != args->coll || program->root != args->root) return 0;
     if (program->nranks != view->nranks || program->nexecs != view->nexecs) return 0;
-    if (ccl_program_meets(program) && !view->mapped) return 0;
+    if (ccl_program_meets(program) && view->mapped != CCL_MAPPED_ALL) return 0;
     return memcmp(program->rank_of, view->rank_of, view->nranks * sizeof *view->rank_of) == 0 &&
            memcmp(program->first_slot, view->first_slot,
                   (view->nexecs + 1u) * sizeof *view->first_slot) == 0;

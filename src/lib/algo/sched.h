@@ -23,12 +23,16 @@ enum ccl_sched_coll {
     CCL_SCHED_NCOLLS
 };
 
+/* Whether every executor can address every rank's buffers. SHARED: those in memory that processes
+ * share; which ones do is seen only when all meet. ALL: there is one process. */
+enum ccl_mapped { CCL_MAPPED_NONE, CCL_MAPPED_SHARED, CCL_MAPPED_ALL };
+
 /* Ranks sorted by executor: slot s holds rank rank_of[s]; executor e owns the slots
  * [first_slot[e], first_slot[e + 1]). Equal on all ranks but for `self`. */
 struct ccl_view {
     uint16_t nranks, nexecs, self;
     const uint16_t *first_slot, *rank_of, *slot_of;
-    int mapped; /* every executor can address every rank's buffers (one process) */
+    enum ccl_mapped mapped;
 };
 
 struct ccl_sched {

@@ -10,6 +10,7 @@
 #include "core/launch.h"
 #include "core/pairs.h"
 #include "core/plan.h"
+#include "core/reach.h"
 #include "core/schedule.h"
 
 #include <stdarg.h>
@@ -68,24 +69,6 @@ struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
 
 /* ---- making ---- */
 
-static ncclResult_t make_meets(struct ccl_clique *clique)
-{
-    size_t nexecs = clique->topo->nexecs, nranks = clique->topo->nranks;
-    size_t flags = nexecs * CCL_MEET_STRIDE;
-    TRY(CCL_NEW(&clique->meet_flags, CCL_NCHANNELS * flags));
-    TRY(CCL_NEW(&clique->meet_table, CCL_NCHANNELS * nranks));
-    TRY(CCL_NEW(&clique->meet_signs, CCL_NCHANNELS * nexecs));
-    for (uint16_t e = 0; e < clique->nlocal_execs; e++)
-        for (size_t c = 0; c < CCL_NCHANNELS; c++)
-            clique->execs[e].meets[c] = (struct ccl_meet){
-                .flags = clique->meet_flags + c * flags,
-                .table = clique->meet_table + c * nranks,
-                .signs = clique->meet_signs + c * nexecs,
-                .bell = ccl_bell_self(),
-            };
-    return ncclSuccess;
-}
-
 static ncclResult_t make_execs(struct ccl_clique *clique)
 {
     const struct ccl_topo *topo = clique->topo;
@@ -105,14 +88,14 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
             .first_slot = topo->first_slot,
             .rank_of = topo->rank_of,
             .slot_of = topo->slot_of,
-            .mapped = ccl_clique_is_whole(clique),
+            .mapped = ccl_clique_is_whole(clique) ? CCL_MAPPED_ALL : CCL_MAPPED_NONE,
         };
         if (exec->nlocal > CCL_MAX_LOCAL)
             return ccl_err(ncclInvalidUsage, "%u ranks share device %d; at most %d may",
                            exec->nlocal, topo->peers[topo->rank_of[exec->first_slot]].device,
                            CCL_MAX_LOCAL);
     }
-    return make_meets(clique);
+    return ccl_clique_is_whole(clique) ? ccl_reach_meet(clique, NULL) : ncclSuccess;
 }
 
 static void set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
@@ -151,6 +134,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .proc_of_exec = topo->proc_of_exec,
         .exec_of = topo->exec_of,
         .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
+        .common_bytes = ccl_reach_bytes(topo),
         .board_bytes = sizeof(struct ccl_board),
     };
 }
@@ -166,15 +150,13 @@ static void free_clique(struct ccl_clique *clique)
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_pairs_free(clique);
+    ccl_reach_close(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
     ccl_free(clique->own_boards);
-    ccl_free(clique->meet_flags);
-    ccl_free(clique->meet_table);
-    ccl_free(clique->meet_signs);
     ccl_free(clique->left);
     ccl_free(clique->queues);
     ccl_free(clique->execs);
@@ -344,11 +326,14 @@ static ncclResult_t take_bell(struct ccl_clique *clique, int proc, int fd)
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
 {
     if (ccl_clique_is_whole(clique)) return ncclSuccess;
+    struct ccl_arena arena;
+    ccl_device()->arena(&arena);
     TRY(ccl_mesh_connect(clique->mesh));
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
         if (ccl_transports[t]->share != NULL) {
             int fd = ccl_transports[t]->share(clique->transports[t]);
             TRY(swap_fds(clique, fd, take_segment));
+            TRY(ccl_reach_meet(clique, ccl_transports[t]->common(clique->transports[t])));
         }
     for (uint16_t e = 0; e < clique->topo->nexecs; e++)
         for (int t = 0; t < CCL_NTRANSPORTS; t++)
@@ -357,6 +342,10 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
     if (ccl_bell_self_fd() < 0)
         return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
     TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));
+    if (ccl_reach_has_arenas(clique)) {
+        TRY(swap_fds(clique, arena.fd, ccl_reach_take));
+        ccl_reach_tell(clique);
+    }
     return ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
@@ -387,6 +376,11 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     conn->peer = peer;
     conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];
+    if (id->of_ranks) {
+        struct ccl_peer_arena home = ccl_reach_home(clique, is_send ? clique->proc : proc);
+        conn->home = home.base;
+        conn->home_bytes = home.bytes;
+    }
     *out = conn;
     return ncclSuccess;
 }

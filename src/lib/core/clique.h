@@ -22,6 +22,7 @@
 
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
+struct ccl_peer_arena;
 struct ccl_set;
 struct ccl_party;
 struct ccl_plan;
@@ -49,6 +50,7 @@ struct ccl_exec {
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
     uint64_t note;        /* what its kernel waits for, kernel/work.h */
+    uint64_t second;      /* of its kernels the latest that ran the second body, by ticket + 1 */
 };
 
 /* Unmatched sends and receives between two ranks of this process, oldest first. */
@@ -88,10 +90,15 @@ struct ccl_clique {
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
-    uint64_t *meet_flags;         /* per channel [nexecs * CCL_MEET_STRIDE] */
-    struct ccl_slot *meet_table;  /* per channel [nranks] */
-    uint64_t *meet_signs;         /* per channel [nexecs] */
     struct ccl_mesh *mesh;        /* NULL in a single process */
+
+    /* core/reach.c */
+    void *own_meeting;                    /* where executors meet in a single process */
+    struct ccl_slot *tables;              /* [nlocal_execs][CCL_NCHANNELS][nranks] */
+    uintptr_t *bases;                     /* [nranks] by slot, kernel/work.h */
+    const struct ccl_peer_arena **arenas; /* [nprocs] NULL: the own, or not to be mapped */
+    uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
+    int shares;                           /* all of them do */
 
     uint32_t abort_word;   /* kernels poll it; set with the first error */
     uint32_t kernel_error; /* kernels set it when members disagree */

@@ -42,6 +42,7 @@ struct ccl_reg {
 struct ccl_latest {
     enum ccl_coll coll;
     const struct ccl_plan *plan; /* NULL: sends and receives */
+    uint64_t ticket;             /* of the kernel, where several executors take part */
     uint16_t nchannels;
 };
 

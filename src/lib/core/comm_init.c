@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "core/group.h"
+#include "core/reach.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,9 +46,12 @@ static int max_channels(const ncclConfig_t *config)
 
 static ncclResult_t meet_peers(struct init *init)
 {
+    struct ccl_arena arena;
+    ccl_device()->arena(&arena);
     struct ccl_peer me = {
         .device = init->args->device,
         .max_channels = max_channels(&init->args->config),
+        .has_arena = arena.fd >= 0,
     };
     TRY(ccl_topo_describe(&me));
     TRY(ccl_device()->identity(init->args->device, me.identity));
@@ -151,6 +155,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     if (rc == ncclSuccess) rc = device->hold();
     int held = rc == ncclSuccess;
     if (rc == ncclSuccess) rc = run_steps(&init);
+    if (rc == ncclSuccess) ccl_reach_settle(comm->clique);
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
     device->base.set(caller_device);

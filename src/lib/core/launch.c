@@ -18,7 +18,7 @@ static int is_blocked_coll(enum ccl_coll coll)
 }
 
 /* Must come out the same on all executors that share connections or meetings: depends on the
- * operation, and on the device only where nothing is shared. */
+ * operation, and on the device only inside a process. */
 static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_plan *plan,
                                uint64_t block_bytes, int device)
 {
@@ -68,17 +68,33 @@ static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
     return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
 }
 
+static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
+{
+    const struct ccl_sched *sched = &plan->sched;
+    struct ccl_body *body = &work->body[work->nbodies++];
+    *body = (struct ccl_body){
+        .steps = sched->steps,
+        .conns = plan->conns,
+        .nsteps = (uint16_t)sched->nsteps,
+        .npieces = sched->npieces,
+        .nlinks = (uint16_t)sched->nlinks,
+        .lag = (uint8_t)sched->lag,
+        .is_ll = plan->proto == CCL_PROTO_LL,
+    };
+    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
+    ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
+}
+
 static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const struct ccl_op *op)
 {
     struct ccl_clique *clique = exec->clique;
     const struct ccl_plan *plan = recipe->plan;
     struct ccl_work *work = &recipe->work;
     uint64_t elem_bytes = ccl_type_bytes(op->type);
-    work->steps = plan->sched.steps;
-    work->conns = plan->conns;
     work->meets = exec->meets;
     work->abort_word = &clique->abort_word;
     work->note = &exec->note;
+    work->second = &exec->second;
     work->error = &clique->kernel_error;
     if (exec->view.nexecs > 1) {
         work->turn = &exec->turn.due;
@@ -86,20 +102,17 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     }
     work->count_elems = op->count_elems;
     work->divisor = exec->view.nranks;
-    work->nsteps = (uint16_t)plan->sched.nsteps;
-    work->npieces = plan->sched.npieces;
-    work->nlinks = (uint16_t)plan->sched.nlinks;
     work->first_local = exec->first_slot;
     work->nlocal = exec->nlocal;
     work->nslots = exec->view.nranks;
     work->nexecs = exec->view.nexecs;
     work->self = exec->index;
     work->type = (uint8_t)op->type;
-    if (plan->proto == CCL_PROTO_LL) work->flags |= CCL_WORK_LL;
-    work->lag = (uint8_t)plan->sched.lag;
-    work->nchannels = count_channels(exec, plan, work->count_elems * elem_bytes, op->comm->device);
-    uint64_t place_bytes = ccl_size_place(plan->slot_bytes, plan->sched.pack);
-    ccl_size_work(work, elem_bytes, plan->sched.nlinks > 0 ? place_bytes : 0);
+    const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
+    work->nchannels =
+        count_channels(exec, certain, work->count_elems * elem_bytes, op->comm->device);
+    fill_body(work, plan, elem_bytes);
+    if (plan->second != NULL) fill_body(work, plan->second, elem_bytes);
 }
 
 static int fits(const struct ccl_recipe *recipe, const struct ccl_op *op)
@@ -139,17 +152,22 @@ void ccl_launch_free(struct ccl_exec *exec)
 
 /* ---- works ---- */
 
+/* A rank that is not the root may pass anything as the buffer that only the root needs. */
+static struct ccl_slot slot_of(const struct ccl_record *record)
+{
+    const struct ccl_op *op = &record->op;
+    int is_other = op->root >= 0 && op->comm->rank != op->root;
+    return (struct ccl_slot){
+        .in = is_other && op->coll == CCL_BROADCAST ? NULL : op->in,
+        .out = is_other && op->coll == CCL_REDUCE ? NULL : op->out,
+        .scalar_at = record->factors.scalar_at,
+        .scalar = record->factors.scalar,
+    };
+}
+
 static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
 {
-    for (uint16_t i = 0; i < work->nlocal; i++) {
-        const struct ccl_record *record = &set->members[i].record;
-        work->local[i] = (struct ccl_slot){
-            .in = record->op.in,
-            .out = record->op.out,
-            .scalar_at = record->factors.scalar_at,
-            .scalar = record->factors.scalar,
-        };
-    }
+    for (uint16_t i = 0; i < work->nlocal; i++) work->local[i] = slot_of(&set->members[i].record);
 }
 
 static int has_gates(const struct ccl_set *set)
@@ -253,7 +271,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
     fill_work(&work, set, recipe);
     for (uint16_t i = 0; i < exec->nlocal; i++)
         set->members[i].record.op.comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, work.nchannels};
+            (struct ccl_latest){op->coll, recipe->plan, work.ticket, work.nchannels};
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],

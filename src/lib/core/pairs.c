@@ -223,12 +223,14 @@ static void report_sizes(const struct ccl_party *party, const struct ccl_call *c
     for (uint32_t i = 0; i < party->npairs; i++) {
         const struct ccl_pair *pair = &party->pairs[i];
         if (pair->role != CCL_PAIR_RECV || pair->state != CCL_PAIR_MOVING ||
-            !fifo_has_data(pair->conn) || *fifo_meta(pair->conn) == pair->bytes)
+            !fifo_has_data(pair->conn))
             continue;
+        uint64_t sent = *fifo_meta(pair->conn) & ~CCL_META_PLACE;
+        if (sent == pair->bytes) continue;
         ccl_clique_fail(party->comm->clique, ncclInvalidUsage, 1,
                         "rank %u sends %llu bytes to rank %d, which receives %llu",
-                        pair->conn->peer, (unsigned long long)*fifo_meta(pair->conn),
-                        party->comm->rank, (unsigned long long)pair->bytes);
+                        pair->conn->peer, (unsigned long long)sent, party->comm->rank,
+                        (unsigned long long)pair->bytes);
         return;
     }
 }

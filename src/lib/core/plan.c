@@ -113,51 +113,65 @@ ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_o
 }
 
 /* What is to run, without its schedule: from the file, else what the cost model picks. */
-static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
-                           struct ccl_plan *wanted)
+static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op,
+                           struct ccl_pick_args *asked, struct ccl_plan *wanted)
 {
-    const struct ccl_clique *clique = exec->clique;
-    struct ccl_pick_args asked = ask(exec, op->coll, op->root);
-    asked.bytes = bytes;
     *wanted = (struct ccl_plan){.coll = op->coll, .root = op->root};
-    wanted->program = ccl_schedule_find(clique, &asked.sched);
+    wanted->program = ccl_schedule_find(exec->clique, &asked->sched);
     if (wanted->program != NULL) {
         wanted->name = wanted->program->algo;
         wanted->proto = wanted->program->proto;
     } else {
-        struct ccl_pick pick = ccl_cost_pick(&asked);
+        struct ccl_pick pick = ccl_cost_pick(asked);
         if (pick.algo == NULL) return ccl_plan_fail_empty(exec, op);
         wanted->algo = pick.algo;
         wanted->name = pick.algo->name;
         wanted->proto = pick.proto;
     }
-    wanted->slot_bytes = ccl_proto_slot_bytes(wanted->proto, clique->slot_bytes);
+    wanted->slot_bytes = ccl_proto_slot_bytes(wanted->proto, exec->clique->slot_bytes);
     CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s %s%s", ccl_coll_name(op->coll),
-             (unsigned long long)bytes, wanted->name, ccl_proto_name(wanted->proto),
+             (unsigned long long)asked->bytes, wanted->name, ccl_proto_name(wanted->proto),
              wanted->program != NULL ? " (from a file)" : "");
+    return ncclSuccess;
+}
+
+static int is_same(const struct ccl_plan *a, const struct ccl_plan *b)
+{
+    return a->coll == b->coll && a->root == b->root && a->algo == b->algo &&
+           a->program == b->program && a->proto == b->proto && a->second == b->second;
+}
+
+static ncclResult_t find_plan(struct ccl_exec *exec, const struct ccl_plan *wanted,
+                              struct ccl_plan **out)
+{
+    struct ccl_plan *plan = exec->plans;
+    while (plan != NULL && !is_same(plan, wanted)) plan = plan->next;
+    if (plan == NULL) return make_plan(exec, wanted, out);
+    *out = plan;
     return ncclSuccess;
 }
 
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out)
 {
-    struct ccl_plan wanted;
-    TRY(choose(exec, op, bytes, &wanted));
-    struct ccl_plan *plan = exec->plans;
-    while (plan != NULL &&
-           (plan->coll != wanted.coll || plan->root != wanted.root || plan->algo != wanted.algo ||
-            plan->program != wanted.program || plan->proto != wanted.proto))
-        plan = plan->next;
-    if (plan == NULL) return make_plan(exec, &wanted, out);
-    *out = plan;
-    return ncclSuccess;
+    struct ccl_plan wanted, second;
+    struct ccl_pick_args asked = ask(exec, op->coll, op->root);
+    asked.bytes = bytes;
+    TRY(choose(exec, op, &asked, &wanted));
+    if (wanted.algo == &ccl_algo_direct && asked.across) {
+        asked.certain = 1;
+        TRY(choose(exec, op, &asked, &second));
+        TRY(find_plan(exec, &second, &wanted.second));
+    }
+    return find_plan(exec, &wanted, out);
 }
 
 uint64_t ccl_plan_sign(const struct ccl_plan *plan)
 {
     uint64_t sign = (uint64_t)plan->proto + 1;
     for (const char *at = plan->name; *at != '\0'; at++) sign = sign * 131 + (uint8_t)*at;
-    return sign * 2 + (plan->program != NULL);
+    sign = sign * 2 + (plan->program != NULL);
+    return plan->second != NULL ? sign * 8191 + ccl_plan_sign(plan->second) : sign;
 }
 
 void ccl_plan_free(struct ccl_exec *exec)

@@ -16,6 +16,7 @@ struct ccl_plan {
     uint32_t slot_bytes;
     struct ccl_sched sched;
     struct ccl_conn **conns; /* [nchannels][nlinks] */
+    struct ccl_plan *second; /* runs instead when a buffer is out of reach; NULL: none is */
 };
 
 /* Equal where executors run the same plan, with high probability. */

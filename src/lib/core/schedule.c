@@ -84,6 +84,7 @@ static const char *name_transport(const struct ccl_clique *clique, int has_links
     return clique->topo->nprocs == clique->topo->nexecs ? "shm" : "p2p+shm";
 }
 
+/* A kernel that has not met the others yet passes for one that runs what was planned. */
 static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct ccl_latest *latest)
 {
     TRY(ccl_comm_check(comm, function));
@@ -92,8 +93,13 @@ static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct cc
     pthread_mutex_lock(&comm->exec->lock);
     *latest = comm->latest;
     pthread_mutex_unlock(&comm->exec->lock);
-    if (latest->nchannels > 0) return ncclSuccess;
-    return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function, comm->rank);
+    if (latest->nchannels == 0)
+        return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function,
+                       comm->rank);
+    uint64_t second = __atomic_load_n(&comm->exec->second, __ATOMIC_RELAXED);
+    if (latest->plan != NULL && latest->plan->second != NULL && second == latest->ticket + 1)
+        latest->plan = latest->plan->second;
+    return ncclSuccess;
 }
 
 ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice)
@@ -104,11 +110,12 @@ ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choi
         return ccl_err(ncclInvalidArgument, "chorus_comm_last_choice: choice is NULL");
     const struct ccl_plan *plan = latest.plan;
     int has_links = plan == NULL || plan->sched.nlinks > 0;
+    enum ccl_proto proto = plan != NULL ? plan->proto : CCL_PROTO_SIMPLE;
     *choice = (struct chorus_choice){
         .size = sizeof *choice,
         .collective = ccl_coll_name(latest.coll),
         .algorithm = plan != NULL ? plan->name : "pairwise",
-        .protocol = has_links ? ccl_proto_name(plan != NULL ? plan->proto : CCL_PROTO_SIMPLE) : "-",
+        .protocol = has_links ? ccl_proto_name(proto) : "-",
         .transport = name_transport(comm->clique, has_links),
         .channels = latest.nchannels,
     };

@@ -40,6 +40,13 @@ struct ccl_launch_spec {
     void (*retire)(void *args);
 };
 
+/* Memory that other processes of the host can map, and where it lies in this one. */
+struct ccl_arena {
+    int fd; /* a sealed memfd, owned by the device; -1: there is no arena */
+    void *base;
+    size_t bytes;
+};
+
 struct ccl_device_ops {
     struct chorus_devices base;
 
@@ -51,6 +58,8 @@ struct ccl_device_ops {
     /* The device of a stream; ncclInvalidArgument for a handle that is no stream. */
     ncclResult_t (*stream_device)(cudaStream_t stream, int *device);
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
+    /* The arena that large blocks of alloc lie in, made at the first call. */
+    void (*arena)(struct ccl_arena *out);
     /* Lets what the thread has launched take its first step. Called after launches, with no lock
      * held that a retire function or another launch may want. */
     void (*advance)(void);

@@ -152,6 +152,7 @@ const struct ccl_device_ops ccl_device_host = {
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,
     .launch = ccl_host_launch,
+    .arena = ccl_host_arena,
     .advance = ccl_host_advance,
     .hold = ccl_host_hold,
     .drop = ccl_host_drop,

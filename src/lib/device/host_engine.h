@@ -233,6 +233,13 @@ ncclResult_t ccl_host_mem_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_host_mem_free(void *memory);
 void ccl_host_mem_count(size_t *total_bytes, size_t *free_bytes);
 
+/* host_arena.c: at least `bytes`, at a page's start and zeroed; NULL when there is no arena, no
+ * room, or less than a page asked. Given back with the same bytes and the number that came with
+ * it; the memory of a parent process's arena is left alone. */
+void *ccl_host_arena_take(size_t bytes, uint32_t *arena_number);
+void ccl_host_arena_give(void *memory, size_t bytes, uint32_t arena_number);
+void ccl_host_arena(struct ccl_arena *out);
+
 /* host_device.c: the current device of the calling thread. */
 int ccl_host_device(void);
 uint32_t ccl_host_nworkers(void);

@@ -1,8 +1,9 @@
 /* Memory of host devices: RAM, 256-byte aligned, every block known by its address.
  *
- * Called through the device table. Large blocks are mappings of their own, so that they go back
- * to the system when freed. Invariant: a block is in the table from alloc until free, so a
- * pointer that is no block is refused.
+ * Called through the device table. Blocks of a page or more come from the arena, which other
+ * processes can map; without one, large blocks are mappings of their own, so that they go back to
+ * the system when freed. Invariant: a block is in the table from alloc until free, so a pointer
+ * that is no block is refused.
  */
 #define _GNU_SOURCE
 #include "device/host_engine.h"
@@ -26,6 +27,7 @@ struct block {
     struct block *next;
     void *memory;
     size_t bytes;
+    uint32_t arena; /* its number; 0: not from an arena */
     int is_mapped;
 };
 
@@ -112,6 +114,25 @@ static void *map_block(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+static void find_memory(struct block *block)
+{
+    block->memory = ccl_host_arena_take(block->bytes, &block->arena);
+    if (block->memory != NULL) return;
+    block->is_mapped = block->bytes >= MAP_FROM_BYTES;
+    block->memory =
+        block->is_mapped ? map_block(block->bytes) : aligned_alloc(ALIGN_BYTES, block->bytes);
+}
+
+static void drop_memory(const struct block *block)
+{
+    if (block->arena != 0)
+        ccl_host_arena_give(block->memory, block->bytes, block->arena);
+    else if (block->is_mapped)
+        munmap(block->memory, block->bytes);
+    else
+        free(block->memory);
+}
+
 static ncclResult_t refuse_alloc(size_t bytes)
 {
     size_t total_bytes, free_bytes;
@@ -142,8 +163,7 @@ ncclResult_t ccl_host_mem_alloc(void **memory, size_t bytes)
     size_t rounded =
         bytes == 0 ? ALIGN_BYTES : (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     block->bytes = rounded;
-    block->is_mapped = rounded >= MAP_FROM_BYTES;
-    block->memory = block->is_mapped ? map_block(rounded) : aligned_alloc(ALIGN_BYTES, rounded);
+    find_memory(block);
     if (block->memory == NULL) {
         free(block);
         return refuse_alloc(bytes);
@@ -168,10 +188,7 @@ ncclResult_t ccl_host_mem_free(void *memory)
     pthread_mutex_unlock(&table_lock);
     if (block == NULL)
         return ccl_err(ncclInvalidArgument, "free: %p is no block of a host device", memory);
-    if (block->is_mapped)
-        munmap(block->memory, block->bytes);
-    else
-        free(block->memory);
+    drop_memory(block);
     free(block);
     return ncclSuccess;
 }

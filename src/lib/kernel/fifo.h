@@ -37,6 +37,13 @@ CCL_DEVICE int fifo_has_credit(const struct ccl_conn *conn)
     return conn->seq - load_acquire(&conn->fifo->credit) < conn->depth;
 }
 
+/* All of the first `seq` slots are drained. Acquire pairs with fifo_release: the receiver has read
+ * them and what they point to. */
+CCL_DEVICE int fifo_is_drained(const struct ccl_conn *conn, uint64_t seq)
+{
+    return load_acquire(&conn->fifo->credit) >= seq;
+}
+
 /* Acquire pairs with fifo_post: the slot's bytes and meta are visible. */
 CCL_DEVICE int fifo_has_data(const struct ccl_conn *conn)
 {

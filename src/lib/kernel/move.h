@@ -12,6 +12,7 @@
 /* One step at one place: elements [start, start + elems) of the blocks. */
 struct move_at {
     const struct ccl_work *work;
+    const struct ccl_body *body;
     const struct ccl_step *step;
     uint32_t channel;
     uint64_t start, elems;
@@ -29,7 +30,7 @@ CCL_DEVICE struct ccl_conn *range_conn(const struct move_at *at, const struct cc
                                        uint32_t j)
 {
     uint32_t link = (uint32_t)(range->first + (int)j * range->hop);
-    return at->work->conns[at->channel * at->work->nlinks + link];
+    return at->body->conns[at->channel * at->body->nlinks + link];
 }
 
 /* Where element j of a range of links starts in its slot. */
@@ -37,7 +38,7 @@ CCL_DEVICE uint64_t place_offset(const struct move_at *at, const struct ccl_rang
                                  uint32_t j)
 {
     uint64_t place = (uint64_t)(range->block + (int)j * range->block_hop);
-    return place * at->work->piece_elems * ccl_fold_type_bytes(at->work->type);
+    return place * at->body->piece_elems * ccl_fold_type_bytes(at->work->type);
 }
 
 CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *range, uint32_t j)
@@ -46,7 +47,7 @@ CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
     if (range->space == CCL_CONN) {
         const struct ccl_conn *conn = range_conn(at, range, j);
-        char *base = work->flags & CCL_WORK_LL ? conn->scratch : fifo_slot(conn);
+        char *base = at->body->is_ll ? conn->scratch : fifo_slot(conn);
         return base + place_offset(at, range, j);
     }
     const struct ccl_slot *slot = find_slot(at, index);

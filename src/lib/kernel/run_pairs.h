@@ -35,10 +35,32 @@ CCL_DEVICE int run_copy(struct ccl_pair *pair)
     return 1;
 }
 
+/* The place of a large source that the receiver reaches; 0: none, data is sent. */
+CCL_DEVICE uint64_t find_place(const struct ccl_pair *pair)
+{
+    uint64_t place = (uint64_t)((uintptr_t)pair->src - (uintptr_t)pair->conn->home);
+    if (pair->bytes < CCL_PLACE_FROM_BYTES || place >= pair->conn->home_bytes) return 0;
+    return place;
+}
+
 /* An empty message still takes one slot. The first slot tells the length of the whole. */
 CCL_DEVICE int run_send(struct ccl_pair *pair)
 {
+    if (pair->state == CCL_PAIR_POSTED) {
+        if (!fifo_is_drained(pair->conn, pair->posted)) return 0;
+        pair->moved = pair->bytes;
+        return 1;
+    }
     if (!fifo_has_credit(pair->conn)) return 0;
+    uint64_t place = pair->moved == 0 ? find_place(pair) : 0;
+    if (place != 0) {
+        memcpy(fifo_slot(pair->conn), &place, sizeof place);
+        *fifo_meta(pair->conn) = pair->bytes | CCL_META_PLACE;
+        fifo_post(pair->conn);
+        pair->posted = pair->conn->seq;
+        pair->state = CCL_PAIR_POSTED;
+        return 1;
+    }
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
     if (bite > 0) memcpy(fifo_place(pair->conn, pair->bytes), pair->src + pair->moved, bite);
@@ -48,13 +70,28 @@ CCL_DEVICE int run_send(struct ccl_pair *pair)
     return 1;
 }
 
+/* Copies from where the sender's buffer lies; then the sender may have it back. */
+CCL_DEVICE int fetch(struct ccl_pair *pair)
+{
+    uint64_t place;
+    memcpy(&place, fifo_slot(pair->conn), sizeof place);
+    if (place >= pair->conn->home_bytes || pair->bytes > pair->conn->home_bytes - place) return 0;
+    pair->src = pair->conn->home + place;
+    run_copy(pair);
+    if (pair->moved == pair->bytes) fifo_release(pair->conn);
+    return 1;
+}
+
+/* A message of another length is a mistake of the program; a place outside, of the sender. */
 CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
 {
     if (!fifo_has_data(pair->conn)) return 0;
-    if (*fifo_meta(pair->conn) != pair->bytes) {
+    uint64_t meta = *fifo_meta(pair->conn);
+    if ((meta & ~CCL_META_PLACE) != pair->bytes || ((meta & CCL_META_PLACE) != 0 && !fetch(pair))) {
         set_error(error, CCL_ERROR_MISMATCH);
         return 0;
     }
+    if (meta & CCL_META_PLACE) return 1;
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
     if (bite > 0) memcpy(pair->dst + pair->moved, fifo_place(pair->conn, pair->bytes), bite);
@@ -63,17 +100,24 @@ CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
     return 1;
 }
 
+/* It is the pair's turn on its connection, and the other end's stream has arrived. */
+CCL_DEVICE int may_start(const struct ccl_pairs *work, struct ccl_pair *pair)
+{
+    if (pair->after >= 0 && work->pairs[pair->after].state < CCL_PAIR_POSTED) return 0;
+    /* Acquire pairs with the gate kernel's release: the other stream's work is visible. */
+    if (pair->gate != NULL && !load_acquire32(&pair->gate->reached)) {
+        set_note(work->note, CCL_WAIT_GATE, 0);
+        return 0;
+    }
+    return 1;
+}
+
 /* 1 when the pair moved on. */
 CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
 {
     if (pair->state == CCL_PAIR_DONE) return 0;
-    if (pair->after >= 0 && work->pairs[pair->after].state != CCL_PAIR_DONE) return 0;
     if (pair->state == CCL_PAIR_START) {
-        /* Acquire pairs with the gate kernel's release: the other stream's work is visible. */
-        if (pair->gate != NULL && !load_acquire32(&pair->gate->reached)) {
-            set_note(work->note, CCL_WAIT_GATE, 0);
-            return 0;
-        }
+        if (!may_start(work, pair)) return 0;
         pair->state = CCL_PAIR_MOVING;
     }
     int moved = 0;

@@ -15,12 +15,13 @@
 /* Where a channel stands; overlays struct ccl_cursor, zero at launch. */
 struct sched_at {
     uint32_t gates_open; /* members whose streams have arrived, in order */
-    uint32_t round, step;
+    uint32_t body, round, step;
     uint32_t met;    /* this meeting has been announced */
     uint32_t nwaits; /* runs that ended without anything to go on with */
 };
 
-enum sched_wait { SCHED_GO, SCHED_WAIT };
+/* OTHER: some buffer is out of reach, the second body runs. */
+enum sched_wait { SCHED_GO, SCHED_WAIT, SCHED_OTHER };
 
 /* Acquire pairs with the gate kernel's release: the member's earlier work is visible. */
 CCL_DEVICE enum sched_wait wait_gates(const struct ccl_work *work, struct sched_at *at)
@@ -40,15 +41,60 @@ CCL_DEVICE void disagree(const struct ccl_work *work, uint32_t exec)
     set_error(work->error, CCL_ERROR_MISMATCH);
 }
 
-CCL_DEVICE void publish_slots(const struct ccl_work *work, struct ccl_meet *meet)
+/* An address of this process as others know it; NULL stays what it is. */
+CCL_DEVICE void *publish_address(const struct ccl_meet *meet, uintptr_t base, const void *address)
 {
-    for (uint32_t i = 0; i < work->nlocal; i++) meet->table[work->first_local + i] = work->local[i];
-    meet->signs[work->self] = work->signature;
+    uintptr_t place = (uintptr_t)address - base;
+    if (address == NULL) return NULL;
+    return (void *)(place < meet->shared_bytes ? place : CCL_OUT_OF_REACH);
 }
 
-/* Epochs only grow, and nobody publishes for the next operation before all have left the last
- * meeting of this one, so one table serves all operations. The release of the own epoch publishes
- * the table rows (first meeting) or all stores of the operation (last one). */
+/* The factor is read here: its address means nothing to others. */
+CCL_DEVICE void publish_slots(const struct ccl_work *work, struct ccl_meet *meet)
+{
+    uint32_t set = meet->npublished++ & 1;
+    for (uint32_t i = 0; i < work->nlocal; i++) {
+        const struct ccl_slot *own = &work->local[i];
+        uint32_t at = work->first_local + i;
+        struct ccl_slot *slot = &meet->published[set * work->nslots + at];
+        slot->in = publish_address(meet, meet->bases[at], own->in);
+        slot->out = publish_address(meet, meet->bases[at], own->out);
+        slot->scalar = own->scalar;
+        slot->scalar_at = NULL;
+        if (own->scalar_at != NULL)
+            memcpy(&slot->scalar, own->scalar_at, ccl_fold_type_bytes(work->type));
+    }
+    meet->signs[set * work->nexecs + work->self] = work->signature;
+}
+
+/* Turns what was published into addresses; 0 when some buffer is out of reach. */
+CCL_DEVICE int resolve_slots(const struct ccl_work *work, const struct ccl_meet *meet)
+{
+    uint32_t set = (meet->npublished - 1) & 1;
+    for (uint32_t i = 0; i < work->nslots; i++) {
+        struct ccl_slot slot = meet->published[set * work->nslots + i];
+        uintptr_t in = (uintptr_t)slot.in, out = (uintptr_t)slot.out;
+        if (in == CCL_OUT_OF_REACH || out == CCL_OUT_OF_REACH) return 0;
+        if (in != 0) slot.in = (const void *)(in + meet->bases[i]);
+        if (out != 0) slot.out = (void *)(out + meet->bases[i]);
+        meet->table[i] = slot;
+    }
+    return 1;
+}
+
+/* After the meeting at which all have published. */
+CCL_DEVICE enum sched_wait read_published(const struct ccl_work *work, const struct ccl_meet *meet)
+{
+    uint32_t set = (meet->npublished - 1) & 1;
+    for (uint32_t e = 0; e < work->nexecs; e++)
+        if (meet->signs[set * work->nexecs + e] != work->signature) disagree(work, e);
+    if (resolve_slots(work, meet) || work->nbodies < 2) return SCHED_GO;
+    __atomic_store_n(work->second, work->ticket + 1, __ATOMIC_RELAXED);
+    return SCHED_OTHER;
+}
+
+/* Epochs only grow. The release of the own epoch publishes the slots (first meeting) or all stores
+ * of the operation (last one). */
 CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct ccl_step *step,
                                     uint32_t channel, struct sched_at *at)
 {
@@ -57,7 +103,7 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
         if (step->flags & CCL_STEP_PUBLISH) publish_slots(work, meet);
         meet->epoch++;
         store_release(&meet->flags[work->self * CCL_MEET_STRIDE], meet->epoch);
-        ccl_bell_ring(meet->bell);
+        for (uint32_t i = 0; i < meet->nbells; i++) ccl_bell_ring(meet->bells[i]);
         at->met = 1;
     }
     for (uint32_t e = 0; e < work->nexecs; e++) {
@@ -66,29 +112,27 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
         return SCHED_WAIT;
     }
     at->met = 0;
-    if (step->flags & CCL_STEP_PUBLISH)
-        for (uint32_t e = 0; e < work->nexecs; e++)
-            if (meet->signs[e] != work->signature) disagree(work, e);
-    return SCHED_GO;
+    return step->flags & CCL_STEP_PUBLISH ? read_published(work, meet) : SCHED_GO;
 }
 
 /* Elements of the step's piece in this channel and round, and where it starts in its block. A
  * late step has none in the first rounds, the others have none in the last. */
-CCL_DEVICE uint64_t piece_bounds(const struct ccl_work *work, const struct ccl_step *step,
-                                 uint32_t channel, uint32_t round, uint64_t *start)
+CCL_DEVICE uint64_t piece_bounds(const struct move_at *at, uint32_t round, uint64_t *start)
 {
-    if (step->flags & CCL_STEP_LATE) {
-        if (round < work->lag) return 0;
-        round -= work->lag;
+    const struct ccl_body *body = at->body;
+    uint64_t count_elems = at->work->count_elems;
+    if (at->step->flags & CCL_STEP_LATE) {
+        if (round < body->lag) return 0;
+        round -= body->lag;
     }
-    uint64_t inside = ((uint64_t)round * work->npieces + step->piece) * work->piece_elems;
-    uint64_t first = (uint64_t)channel * work->chan_elems;
-    if (first >= work->count_elems || inside >= work->chan_elems) return 0;
+    uint64_t inside = ((uint64_t)round * body->npieces + at->step->piece) * body->piece_elems;
+    uint64_t first = (uint64_t)at->channel * body->chan_elems;
+    if (first >= count_elems || inside >= body->chan_elems) return 0;
     *start = first + inside;
-    if (*start >= work->count_elems) return 0;
-    uint64_t left = work->chan_elems - inside, to_end = work->count_elems - *start;
+    if (*start >= count_elems) return 0;
+    uint64_t left = body->chan_elems - inside, to_end = count_elems - *start;
     if (to_end < left) left = to_end;
-    return left < work->piece_elems ? left : work->piece_elems;
+    return left < body->piece_elems ? left : body->piece_elems;
 }
 
 /* The message that a step reads from a link is there. LL unpacks it on the way. */
@@ -96,7 +140,7 @@ CCL_DEVICE int has_message(const struct move_at *at, const struct ccl_range *ran
 {
     const struct ccl_work *work = at->work;
     struct ccl_conn *conn = range_conn(at, range, j);
-    if (!(work->flags & CCL_WORK_LL)) return fifo_has_data(conn);
+    if (!at->body->is_ll) return fifo_has_data(conn);
     uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
     enum ll_found found = ll_get(conn, work->signature, place_offset(at, range, j), bytes);
     if (found == LL_FOREIGN) disagree(work, conn->peer);
@@ -109,7 +153,7 @@ CCL_DEVICE enum sched_wait wait_slots(const struct move_at *at)
     const struct ccl_range *in = &at->step->in[0], *out = &at->step->out[0];
     for (uint32_t j = 0; out->space == CCL_CONN && j < out->count; j++) {
         struct ccl_conn *conn = range_conn(at, out, j);
-        if (at->work->flags & CCL_WORK_LL ? ll_has_credit(conn) : fifo_has_credit(conn)) continue;
+        if (at->body->is_ll ? ll_has_credit(conn) : fifo_has_credit(conn)) continue;
         set_note(at->work->note, CCL_WAIT_CREDIT, conn->peer);
         return SCHED_WAIT;
     }
@@ -129,7 +173,7 @@ CCL_DEVICE void release_slots(const struct move_at *at)
     if (in->space != CCL_CONN || at->step->flags & CCL_STEP_KEEP) return;
     for (uint32_t j = 0; j < in->count; j++) {
         struct ccl_conn *conn = range_conn(at, in, j);
-        if (at->work->flags & CCL_WORK_LL) {
+        if (at->body->is_ll) {
             ll_release(conn);
             continue;
         }
@@ -148,7 +192,7 @@ CCL_DEVICE void post_slots(const struct move_at *at)
     uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
     for (uint32_t j = 0; j < out->count; j++) {
         struct ccl_conn *conn = range_conn(at, out, j);
-        if (work->flags & CCL_WORK_LL) {
+        if (at->body->is_ll) {
             ll_put(conn, work->signature, place_offset(at, out, j), bytes);
             if (!is_filling) ll_post(conn);
         } else if (!is_filling) {
@@ -161,10 +205,11 @@ CCL_DEVICE void post_slots(const struct move_at *at)
 CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channel,
                                     struct sched_at *at)
 {
-    const struct ccl_step *step = &work->steps[at->step];
+    const struct ccl_body *body = &work->body[at->body];
+    const struct ccl_step *step = &body->steps[at->step];
     if (step->kind == CCL_MEET) return meet_all(work, step, channel, at);
-    struct move_at where = {.work = work, .step = step, .channel = channel};
-    where.elems = piece_bounds(work, step, channel, at->round, &where.start);
+    struct move_at where = {.work = work, .body = body, .step = step, .channel = channel};
+    where.elems = piece_bounds(&where, at->round, &where.start);
     if (where.elems == 0) return SCHED_GO;
     if (wait_slots(&where) == SCHED_WAIT) return SCHED_WAIT;
     if (step->kind == CCL_FOLD)
@@ -194,6 +239,17 @@ CCL_DEVICE int wait_channel(const struct ccl_work *work, struct sched_at *at)
     return !look_at_boards(work);
 }
 
+/* The next step of the round, or the first of the next round; 0 when there is none. */
+CCL_DEVICE int find_step(const struct ccl_work *work, struct sched_at *at)
+{
+    const struct ccl_body *body = &work->body[at->body];
+    if (at->step == body->nsteps) {
+        at->step = 0;
+        at->round++;
+    }
+    return body->nsteps > 0 && at->round < body->nrounds + body->lag;
+}
+
 /* Returns 1 when the channel is done or aborted, 0 when it has to wait. */
 CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct sched_at *at)
 {
@@ -201,12 +257,15 @@ CCL_DEVICE int run_channel(const struct ccl_work *work, uint32_t channel, struct
     /* Acquire pairs with ccl_turn_pass: the connections stand as the kernel before left them. */
     if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
     if (wait_gates(work, at) == SCHED_WAIT) return 0;
-    for (; at->round < work->nrounds + work->lag; at->round++, at->step = 0)
-        for (; at->step < work->nsteps; at->step++) {
-            enum sched_wait wait = run_step(work, channel, at);
-            if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
-            if (wait == SCHED_WAIT) return wait_channel(work, at);
-        }
+    while (find_step(work, at)) {
+        enum sched_wait wait = run_step(work, channel, at);
+        if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
+        if (wait == SCHED_WAIT) return wait_channel(work, at);
+        at->step++;
+        if (wait != SCHED_OTHER) continue;
+        at->body = 1;
+        at->step = 0;
+    }
     set_note(work->note, CCL_WAIT_NONE, 0);
     return 1;
 }

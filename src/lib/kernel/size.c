@@ -15,17 +15,18 @@ static uint64_t align_up(uint64_t elems)
     return ceil_div(elems, PIECE_ALIGN_ELEMS) * PIECE_ALIGN_ELEMS;
 }
 
-void ccl_size_work(struct ccl_work *work, uint64_t elem_bytes, uint64_t slot_bytes)
+void ccl_size_body(const struct ccl_work *work, struct ccl_body *body, uint64_t elem_bytes,
+                   uint64_t slot_bytes)
 {
-    uint64_t pieces = work->npieces;
+    uint64_t pieces = body->npieces;
     if (work->count_elems == 0) {
-        work->chan_elems = work->piece_elems = 0;
-        work->nrounds = 0;
+        body->chan_elems = body->piece_elems = 0;
+        body->nrounds = 0;
         return;
     }
-    work->chan_elems = align_up(ceil_div(work->count_elems, work->nchannels));
-    work->nrounds = 1;
+    body->chan_elems = align_up(ceil_div(work->count_elems, work->nchannels));
+    body->nrounds = 1;
     if (slot_bytes > 0)
-        work->nrounds = (uint32_t)ceil_div(work->chan_elems, pieces * (slot_bytes / elem_bytes));
-    work->piece_elems = align_up(ceil_div(work->chan_elems, pieces * work->nrounds));
+        body->nrounds = (uint32_t)ceil_div(body->chan_elems, pieces * (slot_bytes / elem_bytes));
+    body->piece_elems = align_up(ceil_div(body->chan_elems, pieces * body->nrounds));
 }

@@ -118,7 +118,15 @@ struct ccl_conn {
     struct ccl_bell *bell; /* of the process at the other end */
     uint64_t credit_seen;  /* LL: the sender's latest look at ll_credit */
     char *scratch;         /* LL: [slot_bytes] plain data of the slot in work */
+    /* Between ranks: the sender's memory that the receiver reaches, as it lies in this process. */
+    const char *home;
+    uint64_t home_bytes; /* 0: none */
 };
+
+/* Of a message between ranks, fifo.meta tells the bytes. A large one whose source the receiver
+ * reaches takes one slot, which holds the place of the source instead of data, and this bit. */
+#define CCL_META_PLACE ((uint64_t)1 << 63)
+enum { CCL_PLACE_FROM_BYTES = 32 << 10 };
 
 /* ---- joins ---- */
 
@@ -139,15 +147,26 @@ struct ccl_slot {
     uint64_t scalar;       /* bits of the factor in the operation's type, low bytes first */
 };
 
-/* What a meeting needs, per channel; the flags are shared by the executors that meet. */
+/* What a meeting needs, per channel. Flags, published slots and signatures are shared by the
+ * executors that meet. There are two sets of what is published, used in turn: nobody publishes for
+ * the operation after the next before all have met for the next, and so have read this one's.
+ *
+ * A published buffer is its place in the memory that its process shares, or CCL_OUT_OF_REACH.
+ * Inside one process all memory is shared and a place is an address. */
 struct ccl_meet {
-    uint64_t *flags;        /* [nexecs * CCL_MEET_STRIDE]: epochs reached, one line each */
-    struct ccl_slot *table; /* [nslots] published buffers */
-    uint64_t *signs;        /* [nexecs] published signature of the operation */
-    uint64_t epoch;         /* of this executor */
-    struct ccl_bell *bell;  /* of the process: everyone who meets lives in it */
+    uint64_t *flags;            /* [nexecs * CCL_MEET_STRIDE]: epochs reached, one line each */
+    struct ccl_slot *published; /* [2][nslots] */
+    uint64_t *signs;            /* [2][nexecs] published signature of the operation */
+    struct ccl_slot *table;     /* [nslots] private: the published slots as addresses */
+    const uintptr_t *bases;     /* [nslots] where place 0 of the slot's process lies in this one */
+    uintptr_t shared_bytes;     /* of this process: places are below */
+    uint64_t epoch;             /* of this executor */
+    uint64_t npublished;        /* by this executor so far */
+    struct ccl_bell *const *bells; /* of the processes that meet */
+    uint32_t nbells;
 };
 enum { CCL_MEET_STRIDE = 8 };
+#define CCL_OUT_OF_REACH UINTPTR_MAX
 
 /* What a kernel puts in the error word: ncclInvalidUsage. */
 enum { CCL_ERROR_MISMATCH = 5 };
@@ -167,39 +186,50 @@ enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 enum {
     CCL_WORK_SCALE = 1,  /* sources in space IN are multiplied by their slot's scalar */
     CCL_WORK_DIVIDE = 2, /* steps with CCL_STEP_POST divide by `divisor` */
-    CCL_WORK_LL = 4,     /* connections run LL, else SIMPLE */
 };
 
 enum { CCL_MAX_LOCAL = 96 };
 
-struct ccl_work {
+/* One way to do an operation: a schedule, and how it cuts the elements. */
+struct ccl_body {
     const struct ccl_step *steps;
     struct ccl_conn *const *conns; /* [nchannels][nlinks] */
-    struct ccl_meet *meets;        /* [nchannels], NULL when nothing meets */
-    struct ccl_gate *gates;        /* [ngates] members to wait for before the first step */
+    uint64_t chan_elems;           /* of a block, per channel */
+    uint64_t piece_elems;
+    uint32_t nrounds;
+    uint16_t nsteps, npieces, nlinks;
+    uint8_t lag; /* rounds that CCL_STEP_LATE steps are behind */
+    uint8_t is_ll;
+};
+
+/* With two bodies the first needs the buffers of other processes. It begins with a meeting at which
+ * all executors see the same: if some buffer is out of reach, all run the second instead. */
+struct ccl_work {
+    struct ccl_body body[2];
+    struct ccl_meet *meets; /* [nchannels], NULL when nothing meets */
+    struct ccl_gate *gates; /* [ngates] members to wait for before the first step */
     const uint32_t *abort_word;
     uint64_t *note;       /* what it waits for, for chorus_comm_status */
+    uint64_t *second;     /* set to ticket + 1 when the second body runs */
     uint32_t *error;      /* set to an ncclResult_t when members disagree */
     void *owner;          /* of core: found again when the kernel retires */
     uint64_t count_elems; /* of a block */
-    uint64_t chan_elems;  /* of a block, per channel */
-    uint64_t piece_elems;
-    uint64_t *turn; /* with connections or meetings: the kernel runs when it is `ticket` */
+    uint64_t *turn;       /* with connections or meetings: the kernel runs when it is `ticket` */
     uint64_t ticket;
     uint64_t signature;                    /* equal on all executors that run the same operation */
     const struct ccl_board *const *boards; /* [nexecs]; NULL: nobody to disagree with */
     struct ccl_call call;
-    uint32_t nrounds, divisor;
-    uint16_t nsteps, npieces, nlinks, nchannels;
+    uint32_t divisor;
+    uint16_t nchannels, nbodies;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
-    uint8_t type, redop, flags;
-    uint8_t lag; /* rounds that CCL_STEP_LATE steps are behind */
+    uint8_t type, redop, flags, spare;
     struct ccl_slot local[CCL_MAX_LOCAL];
 };
 
 /* ---- send and receive ---- */
 
-enum { CCL_PAIR_START, CCL_PAIR_MOVING, CCL_PAIR_DONE };
+/* In order of time. POSTED: a place was sent, the receiver has not copied from it yet. */
+enum { CCL_PAIR_START, CCL_PAIR_MOVING, CCL_PAIR_POSTED, CCL_PAIR_DONE };
 
 /* COPY: both buffers are known, inside the process. SEND, RECV: one end of a connection. */
 enum { CCL_PAIR_COPY, CCL_PAIR_SEND, CCL_PAIR_RECV };
@@ -209,9 +239,10 @@ struct ccl_pair {
     const char *src;
     char *dst;
     uint64_t bytes, moved;
+    uint64_t posted; /* slots of the connection up to and with the one that holds the place */
     struct ccl_conn *conn;
     struct ccl_gate *gate; /* of the other end's stream; NULL when the streams are joined */
-    int32_t after;         /* pair that must be done first (same connection), -1 none */
+    int32_t after;         /* pair that uses the connection before, -1 none */
     uint16_t role, state;
 };
 

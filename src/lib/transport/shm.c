@@ -1,7 +1,7 @@
 /* shm.c: FIFOs between processes of one host. Each process owns one segment that holds the FIFOs
  * in which its executors and ranks RECEIVE, and their boards; the others map it. Everyone computes
  * the same layout, so no addresses are exchanged. Untouched FIFOs take no memory: a memfd is filled
- * page by page.
+ * page by page. The segment of process 0 also holds what all processes share.
  */
 #include "transport/transport.h"
 
@@ -54,7 +54,8 @@ static size_t boards_at(const struct ccl_places *places, uint16_t proc)
 static size_t segment_bytes(const struct ccl_places *places, uint16_t proc)
 {
     return boards_at(places, proc) +
-           count_execs(places, proc, places->nexecs) * places->board_bytes;
+           count_execs(places, proc, places->nexecs) * places->board_bytes +
+           (proc == 0 ? places->common_bytes : 0);
 }
 
 static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_id *id,
@@ -117,6 +118,12 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     return ncclSuccess;
 }
 
+static void *common(struct ccl_transport *transport)
+{
+    const struct ccl_shm *segment = &transport->segments[0];
+    return (char *)segment->base + segment->size_bytes - transport->places.common_bytes;
+}
+
 static void *board(struct ccl_transport *transport, uint16_t exec)
 {
     const struct ccl_places *places = &transport->places;
@@ -132,6 +139,7 @@ const struct ccl_transport_ops ccl_transport_shm = {
     .share = share,
     .attach = attach,
     .fifo = fifo,
+    .common = common,
     .board = board,
     .close = close_shm,
 };

@@ -23,8 +23,9 @@ struct ccl_places {
     uint16_t nranks, nexecs, nprocs, self; /* self: this process */
     uint16_t nchannels;                    /* of executor connections */
     const uint16_t *proc_of_exec, *exec_of;
-    size_t fifo_bytes;  /* of one FIFO, flags and ring */
-    size_t board_bytes; /* of one executor */
+    size_t fifo_bytes;   /* of one FIFO, flags and ring */
+    size_t board_bytes;  /* of one executor */
+    size_t common_bytes; /* of memory that all processes share */
 };
 
 struct ccl_transport; /* state of one transport of one communicator in this process */
@@ -41,6 +42,8 @@ struct ccl_transport_ops {
     /* The FIFO's memory in this process, zeroed before first use; valid until close. */
     ncclResult_t (*fifo)(struct ccl_transport *transport, const struct ccl_fifo_id *id,
                          void **memory);
+    /* Memory of common_bytes that all processes map, zeroed at first; after attach of all. */
+    void *(*common)(struct ccl_transport *transport);
     /* Memory of board_bytes that an executor's process writes and all processes read, as
      * long-lived and zeroed as a FIFO; after attach. NULL: the transport has none. */
     void *(*board)(struct ccl_transport *transport, uint16_t exec);

@@ -31,6 +31,9 @@ static const struct point {
     int delays;
 } points[] = {
     {"alloc", FIRST, 0},
+    {"arena-map", FIRST, 0},
+    {"arena-memfd", FIRST, 0},
+    {"arena-peer", FIRST, 0},
     {"bell-map", FIRST, 0},
     {"bell-memfd", FIRST, 1},
     {"boot-accept", FIRST_IN_LOOPS, 0},

@@ -15,7 +15,7 @@ static int place_rank(enum shape_kind kind, int rank, int nranks)
     }
 }
 
-int shape_make(struct shape *shape, enum shape_kind kind, int nranks, int mapped)
+int shape_make(struct shape *shape, enum shape_kind kind, int nranks, enum ccl_mapped mapped)
 {
     uint16_t slot = 0;
     shape->nranks = nranks;

@@ -17,7 +17,7 @@ struct shape {
 };
 
 /* Fills the shape; 0 when an executor would hold more ranks than it can. */
-int shape_make(struct shape *shape, enum shape_kind kind, int nranks, int mapped);
+int shape_make(struct shape *shape, enum shape_kind kind, int nranks, enum ccl_mapped mapped);
 
 int shape_has_root(enum ccl_sched_coll coll);
 

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Only direct wants all buffers mapped. */
+static enum ccl_mapped mapped_of(int algo)
+{
+    return ccl_algos[algo] == &ccl_algo_direct ? CCL_MAPPED_ALL : CCL_MAPPED_NONE;
+}
+
 static unsigned long nprograms;
 
 static char *print_program(const struct ccl_program *program)
@@ -60,7 +66,7 @@ static void try_ranks(int nranks)
     struct shape shape;
     for (int a = 0; ccl_algos[a] != NULL; a++)
         for (int kind = 0; kind < NSHAPES; kind++) {
-            if (!shape_make(&shape, (enum shape_kind)kind, nranks, a == 0)) continue;
+            if (!shape_make(&shape, (enum shape_kind)kind, nranks, mapped_of(a))) continue;
             for (int c = 0; c < CCL_SCHED_NCOLLS; c++) {
                 int has_root = shape_has_root((enum ccl_sched_coll)c);
                 for (int root = 0; root<nranks; root += nranks> 8 ? nranks / 3 : 1) {
@@ -87,7 +93,7 @@ static void test_many_ranks(void)
     for (int a = 0; ccl_algos[a] != NULL; a++)
         for (int c = 0; c < CCL_SCHED_NCOLLS; c++) {
             int root = shape_has_root((enum ccl_sched_coll)c) ? 77 : -1;
-            shape_make(&shape, ONE_EACH, 128, a == 0);
+            shape_make(&shape, ONE_EACH, 128, mapped_of(a));
             struct ccl_sched_args args = {&shape.view, (enum ccl_sched_coll)c, root, 8192};
             if (ccl_algos[a]->supports(&args)) try_program(ccl_algos[a], &args);
         }

@@ -59,7 +59,7 @@ static void prove_counts(struct sim_case *sim)
 static void prove_algo(const struct ccl_algo_ops *algo, int nranks, enum shape_kind kind)
 {
     struct shape shape;
-    int mapped = algo == &ccl_algo_direct;
+    enum ccl_mapped mapped = algo == &ccl_algo_direct ? CCL_MAPPED_ALL : CCL_MAPPED_NONE;
     if (!shape_make(&shape, kind, nranks, mapped)) return;
     struct sim_case sim = {.exec_of = shape.exec_of,
                            .nranks = nranks,
@@ -123,11 +123,12 @@ static void test_nothing(void)
 {
     for (uint16_t channels = 1; channels <= 4; channels++)
         for (uint64_t slot_bytes = 0; slot_bytes <= 1024; slot_bytes += 1024) {
-            struct ccl_work work = {.nchannels = channels, .npieces = 3, .nrounds = 7};
-            ccl_size_work(&work, 8, slot_bytes);
-            CHECK_EQ(work.nrounds, 0);
-            CHECK_EQ(work.chan_elems, 0);
-            CHECK_EQ(work.piece_elems, 0);
+            struct ccl_work work = {.nchannels = channels};
+            struct ccl_body body = {.npieces = 3, .nrounds = 7};
+            ccl_size_body(&work, &body, 8, slot_bytes);
+            CHECK_EQ(body.nrounds, 0);
+            CHECK_EQ(body.chan_elems, 0);
+            CHECK_EQ(body.piece_elems, 0);
         }
 }
 
@@ -138,7 +139,8 @@ static void test_tails(void)
     for (int a = 0; ccl_algos[a] != NULL; a++)
         for (int p = 0; p < NSHAPES; p++)
             for (uint64_t count = 1; count < 300; count++) {
-                int mapped = ccl_algos[a] == &ccl_algo_direct;
+                enum ccl_mapped mapped =
+                    ccl_algos[a] == &ccl_algo_direct ? CCL_MAPPED_ALL : CCL_MAPPED_NONE;
                 shape_make(&shape, (enum shape_kind)p, 5, mapped);
                 struct sim_case sim = {.exec_of = shape.exec_of,
                                        .nranks = 5,
@@ -156,6 +158,36 @@ static void test_tails(void)
                 struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
                 if (sim.algo->supports(&args)) prove(&sim);
             }
+}
+
+/* Buffers that processes share: direct where all are in reach, else each other algorithm instead,
+ * whichever rank is the one whose buffers are not. */
+static void prove_second(const struct ccl_algo_ops *second, int nranks, enum shape_kind kind)
+{
+    struct shape shape;
+    if (!shape_make(&shape, kind, nranks, CCL_MAPPED_SHARED) || shape.nexecs < 2) return;
+    struct sim_case sim = {.exec_of = shape.exec_of,
+                           .nranks = nranks,
+                           .nexecs = shape.nexecs,
+                           .algo = &ccl_algo_direct,
+                           .second = second,
+                           .mapped = CCL_MAPPED_SHARED,
+                           .slot_bytes = 8192};
+    for (int coll = 0; coll < CCL_SCHED_NCOLLS; coll++) {
+        sim.coll = (enum ccl_sched_coll)coll;
+        sim.root = shape_has_root(sim.coll) ? nranks - 1 : -1;
+        struct ccl_sched_args args = {&shape.view, sim.coll, sim.root, sim.slot_bytes};
+        if (!ccl_algo_direct.supports(&args) || !second->supports(&args)) continue;
+        for (sim.outside = -1; sim.outside < nranks; sim.outside++) prove_counts(&sim);
+    }
+}
+
+static void test_second(void)
+{
+    for (int a = 0; ccl_algos[a] != NULL; a++)
+        for (int n = 2; n <= 9 && ccl_algos[a] != &ccl_algo_direct; n++)
+            for (int p = 0; p < NSHAPES; p++) prove_second(ccl_algos[a], n, (enum shape_kind)p);
+    NOTE("%lu schedules proved so far", nproved);
 }
 
 /* The cases above ran every algorithm that can do a collective with both protocols. */
@@ -204,12 +236,12 @@ static void test_prover(void)
                            .seed = 1};
     CHECK(sim_run(&sim) != NULL);
     sim.algo = &unmet;
-    sim.mapped = 1;
+    sim.mapped = CCL_MAPPED_ALL;
     int seen = 0;
     for (sim.seed = 1; sim.seed <= 50; sim.seed++) seen += sim_run(&sim) != NULL;
     CHECK(seen > 25);
     sim.algo = &ccl_algo_ring;
-    sim.mapped = 0;
+    sim.mapped = CCL_MAPPED_NONE;
     sim.count = 1000;
     sim.depth = 1;
     CHECK_STR(sim_run(&sim), "cyclic wait: no executor can go on");
@@ -221,6 +253,7 @@ static const struct test_case cases[] = {
     {"9 to 17 ranks", test_to_17, 0},
     {"31 to 128 ranks", test_to_128, 0},
     {"14 to 63 ranks", test_between, 0},
+    {"direct, or another where buffers are out of reach", test_second, 0},
     {"no elements, no rounds", test_nothing, 0},
     {"every tail", test_tails, 0},
     {"every algorithm, protocol and collective", test_coverage, 0},

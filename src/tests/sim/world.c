@@ -15,9 +15,10 @@ enum { MAX_CHANNELS = 4, GUARD_ELEMS = 4 };
 
 struct executor {
     struct ccl_view view;
-    struct ccl_sched sched;
+    struct ccl_sched scheds[2]; /* by body */
     struct ccl_work work;
-    struct ccl_conn **conns;
+    struct ccl_conn **conns[2];
+    uint64_t second;
     struct ccl_meet meets[MAX_CHANNELS];
     struct ccl_cursor cursors[MAX_CHANNELS];
     uint8_t lane_done[MAX_CHANNELS];
@@ -36,7 +37,9 @@ struct world {
     struct buffer *buffers;  /* [nranks] */
     struct ccl_fifo **fifos; /* [nexecs][nexecs][nchannels] */
     uint64_t *flags, *signs;
-    struct ccl_slot *table;
+    struct ccl_slot *published, *tables;
+    uintptr_t *bases; /* all 0: there is one process */
+    struct ccl_bell *bell;
     uint32_t abort_word, error;
     uint64_t note, random;
 };
@@ -154,14 +157,15 @@ static struct ccl_fifo **fifo_at(struct world *w, int from, int to, int channel)
     return &w->fifos[(from * w->sim->nexecs + to) * MAX_CHANNELS + channel];
 }
 
-static ncclResult_t make_conns(struct world *w, struct executor *x)
+static ncclResult_t make_conns(struct world *w, struct executor *x, int body)
 {
     const struct sim_case *sim = w->sim;
-    uint32_t nlinks = x->sched.nlinks;
-    TRY(ccl_alloc((void **)&x->conns, (size_t)nlinks * MAX_CHANNELS, sizeof *x->conns));
+    const struct ccl_sched *sched = &x->scheds[body];
+    uint32_t nlinks = sched->nlinks;
+    TRY(ccl_alloc((void **)&x->conns[body], (size_t)nlinks * MAX_CHANNELS, sizeof **x->conns));
     for (int c = 0; c < sim->nchannels; c++)
         for (uint32_t l = 0; l < nlinks; l++) {
-            const struct ccl_link *link = &x->sched.links[l];
+            const struct ccl_link *link = &sched->links[l];
             struct ccl_fifo **fifo = link->is_send ? fifo_at(w, x->view.self, link->peer, c)
                                                    : fifo_at(w, link->peer, x->view.self, c);
             size_t stride = sim->slot_bytes, scratch = 0;
@@ -180,7 +184,7 @@ static ncclResult_t make_conns(struct world *w, struct executor *x)
                                       .peer = link->peer,
                                       .scratch = (char *)(conn + 1),
                                       .bell = ccl_bell_self()};
-            x->conns[(uint32_t)c * nlinks + l] = conn;
+            x->conns[body][(uint32_t)c * nlinks + l] = conn;
         }
     return ncclSuccess;
 }
@@ -188,30 +192,49 @@ static ncclResult_t make_conns(struct world *w, struct executor *x)
 static void make_meets(struct world *w, struct executor *x)
 {
     size_t nexecs = (size_t)w->sim->nexecs, nranks = (size_t)w->sim->nranks;
+    int outside = w->sim->second != NULL ? w->sim->outside : -1;
+    int is_outside = outside >= 0 && w->sim->exec_of[outside] == x->view.self;
     for (size_t c = 0; c < MAX_CHANNELS; c++)
         x->meets[c] = (struct ccl_meet){
             .flags = w->flags + c * nexecs * CCL_MEET_STRIDE,
-            .table = w->table + c * nranks,
-            .signs = w->signs + c * nexecs,
-            .bell = ccl_bell_self(),
+            .published = w->published + c * 2 * nranks,
+            .signs = w->signs + c * 2 * nexecs,
+            .table = w->tables + (x->view.self * MAX_CHANNELS + c) * nranks,
+            .bases = w->bases,
+            .shared_bytes = is_outside ? 0 : UINTPTR_MAX,
+            .bells = &w->bell,
+            .nbells = 1,
         };
+}
+
+static void fill_body(struct world *w, struct executor *x, int b)
+{
+    const struct sim_case *sim = w->sim;
+    const struct ccl_sched *sched = &x->scheds[b];
+    struct ccl_body *body = &x->work.body[b];
+    *body = (struct ccl_body){
+        .steps = sched->steps,
+        .conns = x->conns[b],
+        .nsteps = (uint16_t)sched->nsteps,
+        .npieces = sched->npieces,
+        .nlinks = (uint16_t)sched->nlinks,
+        .lag = (uint8_t)sched->lag,
+        .is_ll = sim->proto == CCL_PROTO_LL,
+    };
+    uint64_t place_bytes = ccl_size_place(sim->slot_bytes, sched->pack);
+    ccl_size_body(&x->work, body, sizeof(uint64_t), sched->nlinks > 0 ? place_bytes : 0);
 }
 
 static void bind(struct world *w, struct executor *x)
 {
     const struct sim_case *sim = w->sim;
     struct ccl_work *work = &x->work;
-    work->steps = x->sched.steps;
-    work->conns = x->conns;
     work->meets = x->meets;
     work->abort_word = &w->abort_word;
     work->note = &w->note;
     work->error = &w->error;
     work->count_elems = sim->count;
     work->signature = 77;
-    work->nsteps = (uint16_t)x->sched.nsteps;
-    work->npieces = x->sched.npieces;
-    work->nlinks = (uint16_t)x->sched.nlinks;
     work->nchannels = sim->nchannels;
     work->first_local = w->first_slot[x->view.self];
     work->nlocal = ccl_view_count(&x->view, x->view.self);
@@ -220,10 +243,9 @@ static void bind(struct world *w, struct executor *x)
     work->self = x->view.self;
     work->type = ncclUint64;
     work->redop = CCL_SUM;
-    work->flags = sim->proto == CCL_PROTO_LL ? CCL_WORK_LL : 0;
-    work->lag = (uint8_t)x->sched.lag;
-    uint64_t place_bytes = ccl_size_place(sim->slot_bytes, x->sched.pack);
-    ccl_size_work(work, sizeof(uint64_t), x->sched.nlinks > 0 ? place_bytes : 0);
+    work->second = &x->second;
+    work->nbodies = sim->second != NULL ? 2 : 1;
+    for (int b = 0; b < work->nbodies; b++) fill_body(w, x, b);
     for (uint16_t i = 0; i < work->nlocal; i++) {
         const struct buffer *b = &w->buffers[w->rank_of[work->first_local + i]];
         work->local[i].in = b->in_elems > 0 ? b->in : NULL;
@@ -244,8 +266,9 @@ static ncclResult_t make_executor(struct world *w, uint16_t e)
                                 w->slot_of,
                                 sim->mapped};
     struct ccl_sched_args args = {&x->view, sim->coll, sim->root, sim->slot_bytes};
-    TRY(sim->algo->build(&args, &x->sched));
-    TRY(make_conns(w, x));
+    TRY(sim->algo->build(&args, &x->scheds[0]));
+    if (sim->second != NULL) TRY(sim->second->build(&args, &x->scheds[1]));
+    for (int b = 0; b < 2; b++) TRY(make_conns(w, x, b));
     make_meets(w, x);
     bind(w, x);
     return ncclSuccess;
@@ -261,8 +284,11 @@ static ncclResult_t make_world(struct world *w)
     TRY(ccl_alloc((void **)&w->buffers, nranks, sizeof *w->buffers));
     TRY(ccl_alloc((void **)&w->fifos, nexecs * nexecs * MAX_CHANNELS, sizeof *w->fifos));
     TRY(ccl_alloc((void **)&w->flags, nexecs * CCL_MEET_STRIDE * MAX_CHANNELS, 8));
-    TRY(ccl_alloc((void **)&w->signs, nexecs * MAX_CHANNELS, 8));
-    TRY(ccl_alloc((void **)&w->table, nranks * MAX_CHANNELS, sizeof *w->table));
+    TRY(ccl_alloc((void **)&w->signs, 2 * nexecs * MAX_CHANNELS, 8));
+    TRY(ccl_alloc((void **)&w->published, 2 * nranks * MAX_CHANNELS, sizeof *w->published));
+    TRY(ccl_alloc((void **)&w->tables, nexecs * nranks * MAX_CHANNELS, sizeof *w->tables));
+    TRY(ccl_alloc((void **)&w->bases, nranks, sizeof *w->bases));
+    w->bell = ccl_bell_self();
     make_slots(w);
     for (int r = 0; r < w->sim->nranks; r++) TRY(make_buffer(w, r));
     for (int e = 0; e < w->sim->nexecs; e++) TRY(make_executor(w, (uint16_t)e));
@@ -274,16 +300,18 @@ static void free_world(struct world *w)
     size_t nexecs = (size_t)w->sim->nexecs;
     for (size_t e = 0; w->execs != NULL && e < nexecs; e++) {
         struct executor *x = &w->execs[e];
-        size_t nconns = (size_t)x->sched.nlinks * w->sim->nchannels;
-        for (size_t i = 0; x->conns != NULL && i < nconns; i++) ccl_free(x->conns[i]);
-        ccl_free(x->conns);
-        ccl_sched_free(&x->sched);
+        for (int b = 0; b < 2; b++) {
+            size_t nconns = (size_t)x->scheds[b].nlinks * w->sim->nchannels;
+            for (size_t i = 0; x->conns[b] != NULL && i < nconns; i++) ccl_free(x->conns[b][i]);
+            ccl_free(x->conns[b]);
+            ccl_sched_free(&x->scheds[b]);
+        }
     }
     for (size_t i = 0; w->fifos != NULL && i < nexecs * nexecs * MAX_CHANNELS; i++)
         ccl_free(w->fifos[i]);
     for (int r = 0; w->buffers != NULL && r < w->sim->nranks; r++) ccl_free(w->buffers[r].base);
-    void *arrays[] = {w->rank_of, w->slot_of, w->first_slot, w->execs, w->buffers,
-                      w->fifos,   w->flags,   w->signs,      w->table};
+    void *arrays[] = {w->rank_of, w->slot_of, w->first_slot, w->execs,  w->buffers, w->fifos,
+                      w->flags,   w->signs,   w->published,  w->tables, w->bases};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) ccl_free(arrays[i]);
 }
 
@@ -330,6 +358,11 @@ static const char *resume(struct world *w, struct executor *x, uint32_t lane, in
     return --x->lanes_left == 0 ? finish(w, x) : NULL;
 }
 
+static uint64_t runs_second(const struct sim_case *sim)
+{
+    return sim->second != NULL && sim->outside >= 0 && sim->count > 0;
+}
+
 static const char *run_world(struct world *w)
 {
     int nexecs = w->sim->nexecs, left = nexecs, idle = 0;
@@ -358,6 +391,8 @@ static const char *run_world(struct world *w)
                 snprintf(broken, sizeof broken, "rank %d: written after it was done", r);
                 return broken;
             }
+    for (int e = 0; e < nexecs; e++)
+        if (w->execs[e].second != runs_second(w->sim)) return "the wrong body ran";
     return NULL;
 }
 

@@ -16,9 +16,12 @@ struct sim_case {
     int nranks, nexecs;
     enum ccl_sched_coll coll;
     const struct ccl_algo_ops *algo;
+    const struct ccl_algo_ops *second; /* with it some buffers may be out of reach; NULL: none */
+    int outside;                       /* with `second`: rank whose buffers are, -1 none */
     enum ccl_proto proto;
     int root; /* -1 none */
-    int mapped, in_place;
+    enum ccl_mapped mapped;
+    int in_place;
     uint16_t depth, nchannels;
     uint32_t slot_bytes;
     uint64_t count;

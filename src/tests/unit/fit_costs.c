@@ -48,7 +48,7 @@ static struct ccl_cost_terms terms_of(const struct fit *fit, int nexecs, int col
                             .first_slot = slots,
                             .rank_of = slots,
                             .slot_of = slots,
-                            .mapped = 1};
+                            .mapped = CCL_MAPPED_ALL};
     struct ccl_pick_args args = {.sched = {&view, (enum ccl_sched_coll)coll, -1, 131072},
                                  .bytes = bytes};
     int is_ll = strcmp(fit->proto, "LL") == 0;

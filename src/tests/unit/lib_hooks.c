@@ -14,8 +14,13 @@ void test_lib_settle(void)
     if (ccl_boot_quiesce != NULL) ccl_boot_quiesce();
 }
 
-/* The doorbell's page lives as long as the process. */
+/* The doorbell's page and the arena of the host devices live as long as the process. A fault may
+ * keep the first block from being made. */
 void test_lib_prepare(void)
 {
     if (ccl_bell_self_fd != NULL) ccl_bell_self_fd();
+    void *block = NULL;
+    if (chorus_devices == NULL) return;
+    for (int i = 0; i < 2 && block == NULL; i++) chorus_devices()->alloc(&block, 1 << 16);
+    chorus_devices()->free(block);
 }
