@@ -133,6 +133,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .nchannels = clique->nchannels,
         .proc_of_exec = topo->proc_of_exec,
         .exec_of = topo->exec_of,
+        .flags_bytes = sizeof(struct ccl_fifo),
         .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
         .common_bytes = ccl_reach_bytes(topo),
         .board_bytes = sizeof(struct ccl_board),
@@ -349,6 +350,16 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
     return ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
+/* Inside a process all memory is in reach, and what does not fit the line is fetched. */
+static void set_home(const struct ccl_clique *clique, struct ccl_conn *conn, int same_process,
+                     uint16_t sender)
+{
+    struct ccl_peer_arena home = ccl_reach_home(clique, sender);
+    conn->home = same_process ? NULL : home.base;
+    conn->home_bytes = same_process ? UINTPTR_MAX : home.bytes;
+    conn->place_from = same_process ? sizeof conn->fifo->lines[0].data + 1 : CCL_PLACE_FROM_BYTES;
+}
+
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
                              enum ccl_proto proto, int is_send, struct ccl_conn **out)
 {
@@ -376,11 +387,7 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     conn->peer = peer;
     conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];
-    if (id->of_ranks) {
-        struct ccl_peer_arena home = ccl_reach_home(clique, is_send ? clique->proc : proc);
-        conn->home = home.base;
-        conn->home_bytes = home.bytes;
-    }
+    if (id->of_ranks) set_home(clique, conn, same_process, is_send ? clique->proc : proc);
     *out = conn;
     return ncclSuccess;
 }

@@ -57,10 +57,10 @@ struct ccl_exec {
 struct ccl_pending {
     struct ccl_pending *next;
     enum ccl_coll coll;
-    const void *in;
-    void *out;
+    int rank, device; /* of the caller, which may have gone meanwhile */
+    cudaStream_t stream;
     uint64_t bytes;
-    struct ccl_party *party;
+    uint64_t group; /* in which it was called, as clique.ngroups */
 };
 struct ccl_queue {
     struct ccl_pending *head, *tail;
@@ -79,6 +79,7 @@ struct ccl_clique {
     struct ccl_board *own_boards;
     struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
     struct ccl_pending *free_pendings;
+    uint64_t ngroups;                               /* posted so far */
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
     struct ccl_party *free_parties;

@@ -63,7 +63,6 @@ struct ncclComm {
     struct ccl_call call;     /* the latest of them that became messages */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
-    struct ccl_turn p2p_turn; /* of kernels that use send/recv connections */
     uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
     struct ccl_custom_op *ops;
     size_t nops;

@@ -1,7 +1,7 @@
 /* run_pairs.h: the interpreter of send/recv pairs.
  *
  * All pairs of a launch progress side by side; a pair that waits never holds up another, except
- * that messages of one connection go in order (`after`). Same form as run_sched.h.
+ * that messages of one connection go in order. Same form as run_sched.h.
  */
 #ifndef CCL_KERNEL_RUN_PAIRS_H
 #define CCL_KERNEL_RUN_PAIRS_H
@@ -13,16 +13,10 @@
 
 #include <string.h>
 
-/* The other end's stream goes on when all its pairs are done. Release publishes the copy. */
-CCL_DEVICE void open_gate(struct ccl_gate *gate, struct ccl_bell *bell)
-{
-    if (__atomic_sub_fetch(&gate->left, 1, __ATOMIC_RELEASE) == 0) ccl_bell_ring(bell);
-}
-
 /* Copies inside the process in bounded bites, so that an abort is seen in between. */
 enum { PAIR_BITE_BYTES = 1 << 20 };
 
-CCL_DEVICE int run_copy(struct ccl_pair *pair)
+CCL_DEVICE void copy_bite(struct ccl_pair *pair)
 {
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < PAIR_BITE_BYTES ? left : PAIR_BITE_BYTES;
@@ -32,14 +26,13 @@ CCL_DEVICE int run_copy(struct ccl_pair *pair)
         if (streams) ccl_copy_fence();
     }
     pair->moved += bite;
-    return 1;
 }
 
 /* The place of a large source that the receiver reaches; 0: none, data is sent. */
 CCL_DEVICE uint64_t find_place(const struct ccl_pair *pair)
 {
     uint64_t place = (uint64_t)((uintptr_t)pair->src - (uintptr_t)pair->conn->home);
-    if (pair->bytes < CCL_PLACE_FROM_BYTES || place >= pair->conn->home_bytes) return 0;
+    if (pair->bytes < pair->conn->place_from || place >= pair->conn->home_bytes) return 0;
     return place;
 }
 
@@ -54,7 +47,7 @@ CCL_DEVICE int run_send(struct ccl_pair *pair)
     if (!fifo_has_credit(pair->conn)) return 0;
     uint64_t place = pair->moved == 0 ? find_place(pair) : 0;
     if (place != 0) {
-        memcpy(fifo_slot(pair->conn), &place, sizeof place);
+        memcpy(fifo_line(pair->conn)->data, &place, sizeof place);
         *fifo_meta(pair->conn) = pair->bytes | CCL_META_PLACE;
         fifo_post(pair->conn);
         pair->posted = pair->conn->seq;
@@ -74,10 +67,10 @@ CCL_DEVICE int run_send(struct ccl_pair *pair)
 CCL_DEVICE int fetch(struct ccl_pair *pair)
 {
     uint64_t place;
-    memcpy(&place, fifo_slot(pair->conn), sizeof place);
+    memcpy(&place, fifo_line(pair->conn)->data, sizeof place);
     if (place >= pair->conn->home_bytes || pair->bytes > pair->conn->home_bytes - place) return 0;
     pair->src = pair->conn->home + place;
-    run_copy(pair);
+    copy_bite(pair);
     if (pair->moved == pair->bytes) fifo_release(pair->conn);
     return 1;
 }
@@ -100,16 +93,11 @@ CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
     return 1;
 }
 
-/* It is the pair's turn on its connection, and the other end's stream has arrived. */
-CCL_DEVICE int may_start(const struct ccl_pairs *work, struct ccl_pair *pair)
+/* The next message of the connection may go, in whatever kernel. Release publishes what this one
+ * left in the connection. */
+CCL_DEVICE void pass_turn(const struct ccl_pair *pair)
 {
-    if (pair->after >= 0 && work->pairs[pair->after].state < CCL_PAIR_POSTED) return 0;
-    /* Acquire pairs with the gate kernel's release: the other stream's work is visible. */
-    if (pair->gate != NULL && !load_acquire32(&pair->gate->reached)) {
-        set_note(work->note, CCL_WAIT_GATE, 0);
-        return 0;
-    }
-    return 1;
+    store_release(&pair->conn->turn, pair->ticket + 1);
 }
 
 /* 1 when the pair moved on. */
@@ -117,23 +105,19 @@ CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
 {
     if (pair->state == CCL_PAIR_DONE) return 0;
     if (pair->state == CCL_PAIR_START) {
-        if (!may_start(work, pair)) return 0;
+        /* Acquire pairs with pass_turn. */
+        if (load_acquire(&pair->conn->turn) != pair->ticket) return 0;
         pair->state = CCL_PAIR_MOVING;
     }
-    int moved = 0;
-    switch (pair->role) {
-    case CCL_PAIR_COPY: moved = run_copy(pair); break;
-    case CCL_PAIR_SEND: moved = run_send(pair); break;
-    default: moved = run_recv(pair, work->error);
-    }
-    if (!moved) {
+    uint16_t before = pair->state;
+    if (!(pair->role == CCL_PAIR_SEND ? run_send(pair) : run_recv(pair, work->error))) {
         uint32_t kind = pair->role == CCL_PAIR_SEND ? CCL_WAIT_CREDIT : CCL_WAIT_DATA;
-        set_note(work->note, kind, pair->conn->peer);
+        set_note(pair->note, kind, pair->conn->peer);
         return 0;
     }
-    if (pair->moved < pair->bytes) return 1;
-    pair->state = CCL_PAIR_DONE;
-    if (pair->gate != NULL) open_gate(pair->gate, work->bell);
+    if (pair->moved == pair->bytes) pair->state = CCL_PAIR_DONE;
+    if (pair->state == CCL_PAIR_DONE) set_note(pair->note, CCL_WAIT_NONE, 0);
+    if (before == CCL_PAIR_MOVING && pair->state != CCL_PAIR_MOVING) pass_turn(pair);
     return 1;
 }
 
@@ -143,7 +127,7 @@ CCL_DEVICE int wait_pairs(struct ccl_pairs *work)
     if (work->boards == NULL || ++work->nwaits < CCL_LONG_WAIT) return 0;
     for (uint32_t e = 0; e < work->nexecs; e++) {
         if (e == work->self || !board_differs(work->boards[e], &work->call)) continue;
-        set_note(work->note, CCL_WAIT_DISAGREE, e);
+        set_note(work->pairs[0].note, CCL_WAIT_DISAGREE, e);
         set_error(work->error, CCL_ERROR_MISMATCH);
         return 1;
     }
@@ -153,24 +137,15 @@ CCL_DEVICE int wait_pairs(struct ccl_pairs *work)
 /* Returns 1 when all pairs are done or the communicator was aborted, 0 when it has to wait. */
 CCL_DEVICE int run_pairs(struct ccl_pairs *work)
 {
-    if (work->own_gate != NULL && !__atomic_load_n(&work->own_gate->reached, __ATOMIC_RELAXED)) {
-        store_release32(&work->own_gate->reached, 1);
-        ccl_bell_ring(work->bell);
-    }
     for (;;) {
         if (load_acquire32(work->abort_word)) return 1;
         if (__atomic_load_n(work->error, __ATOMIC_RELAXED)) return 1;
-        /* Acquire pairs with ccl_turn_pass. */
-        if (work->turn != NULL && load_acquire(work->turn) != work->ticket) return 0;
         uint32_t moved = 0, done = 0;
         for (uint32_t i = 0; i < work->npairs; i++) {
             moved += (uint32_t)run_pair(work, &work->pairs[i]);
             done += work->pairs[i].state == CCL_PAIR_DONE;
         }
-        if (done == work->npairs) {
-            set_note(work->note, CCL_WAIT_NONE, 0);
-            return 1;
-        }
+        if (done == work->npairs) return 1;
         if (moved == 0) return wait_pairs(work);
     }
 }

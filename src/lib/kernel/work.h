@@ -121,12 +121,15 @@ struct ccl_conn {
     /* Between ranks: the sender's memory that the receiver reaches, as it lies in this process. */
     const char *home;
     uint64_t home_bytes; /* 0: none */
+    uint64_t place_from; /* bytes of a message that is fetched from where it lies */
+    uint64_t ntaken;     /* messages issued so far; of the host side */
+    uint64_t turn;       /* number of the message whose turn it is */
 };
 
-/* Of a message between ranks, fifo.meta tells the bytes. A large one whose source the receiver
- * reaches takes one slot, which holds the place of the source instead of data, and this bit. */
+/* Of a message between ranks, the line's meta tells the bytes. A large one whose source the
+ * receiver reaches takes one slot, whose line holds the place of the source, and this bit. */
 #define CCL_META_PLACE ((uint64_t)1 << 63)
-enum { CCL_PLACE_FROM_BYTES = 32 << 10 };
+enum { CCL_PLACE_FROM_BYTES = 32 << 10 }; /* between processes: below, two copies are no slower */
 
 /* ---- joins ---- */
 
@@ -231,33 +234,29 @@ struct ccl_work {
 /* In order of time. POSTED: a place was sent, the receiver has not copied from it yet. */
 enum { CCL_PAIR_START, CCL_PAIR_MOVING, CCL_PAIR_POSTED, CCL_PAIR_DONE };
 
-/* COPY: both buffers are known, inside the process. SEND, RECV: one end of a connection. */
-enum { CCL_PAIR_COPY, CCL_PAIR_SEND, CCL_PAIR_RECV };
+enum { CCL_PAIR_SEND, CCL_PAIR_RECV };
 
-/* One message. */
+/* One half of a message. Those of a connection go in the order in which they were issued,
+ * whatever their kernels and streams. */
 struct ccl_pair {
     const char *src;
     char *dst;
     uint64_t bytes, moved;
     uint64_t posted; /* slots of the connection up to and with the one that holds the place */
     struct ccl_conn *conn;
-    struct ccl_gate *gate; /* of the other end's stream; NULL when the streams are joined */
-    int32_t after;         /* pair that uses the connection before, -1 none */
-    uint16_t role, state;
+    uint64_t ticket; /* number of the message on the connection */
+    uint64_t *note;  /* what it waits for, for chorus_comm_status */
+    uint16_t rank;   /* whose half it is */
+    uint16_t role, state, spare;
 };
 
 struct ccl_pairs {
     struct ccl_pair *pairs;
-    struct ccl_gate *own_gate; /* follows on this stream: the stream has arrived; NULL: none */
-    uint64_t *turn;            /* with connections: the kernel runs when it is `ticket`; or NULL */
-    uint64_t ticket;
     const struct ccl_board *const *boards; /* [nexecs] as in ccl_work */
     struct ccl_call call; /* the latest collective, which may have become these messages */
     uint32_t npairs, nexecs, self, nwaits;
     const uint32_t *abort_word;
-    uint64_t *note;
     uint32_t *error;
-    struct ccl_bell *bell; /* of this process */
     void *owner;
 };
 

@@ -1,5 +1,6 @@
 /* p2p.c: FIFOs between executors of one process: ordinary memory, made at first use. Both ends
- * ask for the same id and get the same memory. */
+ * ask for the same id and get the same memory. Ranks fetch each other's messages from where they
+ * lie, so that their FIFOs need no ring. */
 #include "transport/transport.h"
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@ struct item {
 };
 
 struct ccl_transport {
-    size_t fifo_bytes;
+    size_t fifo_bytes, flags_bytes;
     struct item *items;
 };
 
@@ -26,6 +27,7 @@ static ncclResult_t open_p2p(const struct ccl_places *places, struct ccl_transpo
 {
     TRY(CCL_NEW(out, 1));
     (*out)->fifo_bytes = places->fifo_bytes;
+    (*out)->flags_bytes = places->flags_bytes;
     return ncclSuccess;
 }
 
@@ -46,7 +48,8 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     ncclResult_t rc;
     struct item *item;
     TRY(CCL_NEW(&item, 1));
-    TRY_GOTO(rc, ccl_alloc(&item->memory, 1, transport->fifo_bytes), fail);
+    size_t bytes = id->of_ranks ? transport->flags_bytes : transport->fifo_bytes;
+    TRY_GOTO(rc, ccl_alloc(&item->memory, 1, bytes), fail);
     item->id = *id;
     item->next = transport->items;
     transport->items = item;

@@ -24,6 +24,7 @@ struct ccl_places {
     uint16_t nchannels;                    /* of executor connections */
     const uint16_t *proc_of_exec, *exec_of;
     size_t fifo_bytes;   /* of one FIFO, flags and ring */
+    size_t flags_bytes;  /* of its flags alone */
     size_t board_bytes;  /* of one executor */
     size_t common_bytes; /* of memory that all processes share */
 };
