@@ -2,8 +2,9 @@
  *
  * One sparse memfd a process, mapped once at the first block and kept; host_mem.c takes ranges of
  * it and gives them back. Invariant: the free ranges are sorted by place and never touch, and their
- * pages are with the system. The first page is never given out, so that no block has place 0. A
- * forked child does not see its parent's arena and makes one of its own.
+ * pages are with the system. Only the part up to the last block, in steps, may be accessed: tools
+ * that read all of a process's memory would fill the holes. The first page is never given out, so
+ * that no block has place 0. A forked child does not see its parent's arena and makes its own.
  */
 #define _GNU_SOURCE
 #include "device/host_engine.h"
@@ -21,6 +22,8 @@
  * memory take their share. */
 #define MAX_BYTES ((size_t)256 << 30)
 
+enum { STEP_BYTES = 256 << 20 };
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -35,6 +38,7 @@ static pid_t owner; /* the process that `arena` belongs to; 0: none yet */
 static struct ccl_arena arena;
 static uint32_t number; /* of the arena, from 1; a child's differs from its parent's */
 static struct range *free_ranges;
+static size_t open_bytes; /* from the start on, may be accessed */
 
 static size_t page_bytes(void)
 {
@@ -69,7 +73,7 @@ static int make_file(size_t bytes)
 static void *map_file(int fd, size_t bytes)
 {
     if (CCL_FAULT("arena-map")) return NULL;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *base = mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) return NULL;
     /* A dump of the process would fill the holes. */
     madvise(base, bytes, MADV_DONTDUMP);
@@ -115,6 +119,7 @@ static void make_arena(void)
     *whole = (struct range){.at = page, .bytes = bytes - page};
     free_ranges = whole;
     arena = (struct ccl_arena){.fd = fd, .base = base, .bytes = bytes};
+    open_bytes = 0;
 }
 
 void ccl_host_arena(struct ccl_arena *out)
@@ -123,6 +128,25 @@ void ccl_host_arena(struct ccl_arena *out)
     make_arena();
     *out = arena;
     pthread_mutex_unlock(&lock);
+}
+
+/* Opens what holds blocks, a step at least, and closes what does not. Returns 0 on failure. */
+static int adjust_open(void)
+{
+    size_t end = arena.bytes, wanted;
+    for (const struct range *range = free_ranges; range != NULL; range = range->next)
+        if (range->next == NULL && range->at + range->bytes == arena.bytes) end = range->at;
+    wanted = (end + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+    if (wanted > arena.bytes) wanted = arena.bytes;
+    if (wanted == open_bytes) return 1;
+    char *base = arena.base;
+    if (wanted > open_bytes) {
+        if (mprotect(base + open_bytes, wanted - open_bytes, PROT_READ | PROT_WRITE) != 0) return 0;
+    } else if (mprotect(base + wanted, open_bytes - wanted, PROT_NONE) != 0) {
+        return 0;
+    }
+    open_bytes = wanted;
+    return 1;
 }
 
 /* The first range that is large enough. */
@@ -146,16 +170,6 @@ static size_t round_up(size_t bytes)
 {
     size_t page = page_bytes();
     return (bytes + page - 1) / page * page;
-}
-
-void *ccl_host_arena_take(size_t bytes, uint32_t *arena_number)
-{
-    pthread_mutex_lock(&lock);
-    make_arena();
-    void *memory = bytes >= page_bytes() ? take_range(round_up(bytes)) : NULL;
-    *arena_number = memory != NULL ? number : 0;
-    pthread_mutex_unlock(&lock);
-    return memory;
 }
 
 /* Without memory for a record the range is lost, its pages are not. */
@@ -184,6 +198,21 @@ static void give_range(size_t at, size_t bytes)
     free(after);
 }
 
+void *ccl_host_arena_take(size_t bytes, uint32_t *arena_number)
+{
+    pthread_mutex_lock(&lock);
+    make_arena();
+    size_t rounded = round_up(bytes);
+    void *memory = bytes >= page_bytes() ? take_range(rounded) : NULL;
+    if (memory != NULL && !adjust_open()) {
+        give_range((size_t)((char *)memory - (char *)arena.base), rounded);
+        memory = NULL;
+    }
+    *arena_number = memory != NULL ? number : 0;
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
 void ccl_host_arena_give(void *memory, size_t bytes, uint32_t arena_number)
 {
     pthread_mutex_lock(&lock);
@@ -193,6 +222,7 @@ void ccl_host_arena_give(void *memory, size_t bytes, uint32_t arena_number)
         /* A failure costs memory, nothing else. */
         fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
         give_range(at, bytes);
+        adjust_open();
     }
     pthread_mutex_unlock(&lock);
 }

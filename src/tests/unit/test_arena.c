@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "unit/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -127,6 +128,40 @@ static void test_random(void)
     CHECK_OK(DEV->free(again));
 }
 
+/* Bytes of the arena that this process may read. */
+static size_t readable_bytes(void)
+{
+    char line[512];
+    size_t bytes = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        unsigned long from, to;
+        char rights[8];
+        if (strstr(line, "chorus-arena") != NULL &&
+            sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && rights[0] == 'r')
+            bytes += to - from;
+    }
+    fclose(file);
+    return bytes;
+}
+
+/* Tools that scan all memory of a process must not fill the arena. */
+static void test_closed(void)
+{
+    char *large = NULL;
+    size_t bytes = (size_t)600 << 20;
+    struct ccl_arena arena = find_arena();
+    size_t least = readable_bytes();
+    CHECK(least <= (size_t)256 << 20);
+    if (arena.bytes < 2 * bytes || DEV->alloc((void **)&large, bytes) != ncclSuccess)
+        SKIP("no memory for %zu bytes", bytes);
+    CHECK(readable_bytes() >= bytes);
+    large[0] = large[bytes - 1] = 1;
+    CHECK_OK(DEV->free(large));
+    CHECK_EQ(readable_bytes(), least);
+}
+
 /* ---- forks ---- */
 
 static int use_in_child(void *inherited)
@@ -206,6 +241,7 @@ static const struct test_case cases[] = {
     {"blocks of a page or more lie in the arena", test_place, 0},
     {"a mapping of the file sees the block", test_shared, 0},
     {"blocks do not touch each other and give their pages back", test_random, 0},
+    {"only what holds blocks may be read", test_closed, 0},
     {"a forked child leaves its parent's blocks alone", test_fork, 0},
     {"without an arena there is memory all the same", test_without, 0},
     {"fault points", test_faults, 0},
