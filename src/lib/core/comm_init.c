@@ -184,3 +184,8 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     __atomic_store_n(args->comm, comm, __ATOMIC_RELEASE);
     return ccl_group_add_init(args, comm);
 }
+
+void ccl_unique_id_drop(const ncclUniqueId *id)
+{
+    ccl_boot_drop_id(id);
+}
