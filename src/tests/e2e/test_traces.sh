@@ -5,6 +5,9 @@
 # files, no System V memory and no process.
 . "$(dirname "$0")/lib.sh"
 mkdir "$tmp/scratch"
+# A background job of a shell ignores SIGINT unless told otherwise.
+listen='env --default-signal=INT'
+$listen true 2>/dev/null || listen=''
 
 # Names that belong to this library, or to one of the processes.
 traces() { # PID...
@@ -28,16 +31,17 @@ round=0
 while [ $round -lt 20 ]; do
     round=$((round + 1))
     case $((round % 4)) in
-    0) signal=INT who=all ;;
+    0) signal=${listen:+INT} who=all ;;
     1) signal=KILL who=one ;;
     2) signal=KILL who=all ;;
     3) signal=TERM who=one ;;
     esac
+    : "${signal:=TERM}"
     set -- all_reduce alltoall broadcast reduce_scatter sendrecv
     shift $((round % 5))
     begin "$round: SIG$signal of $who in $1 leaves nothing"
     : >"$out"
-    TMPDIR=$tmp/scratch timeout -k 5 60 env --default-signal=INT "$(driver "$1")" -b 1K -e 64K \
+    TMPDIR=$tmp/scratch timeout -k 5 60 $listen "$(driver "$1")" -b 1K -e 64K \
         -f 4 -N 0 -n 50 --spawn 3 >"$out" 2>"$err" </dev/null &
     runner=$!
     want 'no row within 30 s' poll 30 rows_seen
