@@ -202,6 +202,13 @@ static void test_fork_first(void)
     kit_child("child:fork-first", (const char *const[]){"CORE_BY_PARENT=1", NULL});
 }
 
+/* A leak check at a child's exit would miss what only the threads of its parent point to. */
+#ifdef __SANITIZE_ADDRESS__
+enum { FIRST_WAY = 1 };
+#else
+enum { FIRST_WAY = 0 };
+#endif
+
 /* A child of a process that is at work exits, with and without its exit handlers, or runs another
  * program; then the process itself works on, and its peer sees no death. */
 static void child_fork_alive(void)
@@ -210,7 +217,7 @@ static void child_fork_alive(void)
     struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
     proc_mark();
     proc_open(&kit, 2, COUNT);
-    for (int way = 0; way < 3; way++) {
+    for (int way = FIRST_WAY; way < 3; way++) {
         for (int r = 0; r < kit.nranks; r++) kit_prepare(&kit.ranks[r], &op);
         CHECK_OK(ncclGroupStart());
         for (int r = 0; r < kit.nranks; r++) CHECK_OK(kit_call(&kit.ranks[r], &op));
