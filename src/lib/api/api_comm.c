@@ -147,15 +147,19 @@ static ncclResult_t init_ranks(ncclComm_t *comms, int ndev, const int *devlist, 
     TRY(ccl_unique_id(&args.id));
     print_banner_once();
     struct ccl_init_args *all;
-    TRY(CCL_NEW(&all, (size_t)ndev));
+    ncclResult_t rc;
+    TRY_GOTO(rc, CCL_NEW(&all, (size_t)ndev), fail);
     for (int i = 0; i < ndev; i++) {
         all[i] = args;
         all[i].comm = &comms[i];
         all[i].rank = i;
         all[i].device = device_of(devlist, ndevices, i);
     }
-    ncclResult_t rc = ccl_comm_init_all(all, ndev);
+    rc = ccl_comm_init_all(all, ndev);
     ccl_free(all);
+    if (rc == ncclSuccess) return ncclSuccess;
+fail:
+    ccl_unique_id_drop(&args.id);
     return rc;
 }
 

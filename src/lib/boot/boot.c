@@ -71,6 +71,12 @@ ncclResult_t ccl_boot_make_id(ncclUniqueId *out)
     return ncclSuccess;
 }
 
+void ccl_boot_drop_id(const ncclUniqueId *in)
+{
+    struct ccl_boot_id id;
+    if (ccl_boot_id_unpack(in, &id) == ncclSuccess && !id.fixed) ccl_root_stop(&id);
+}
+
 /* ---- joining ---- */
 
 /* One rank's way into a session. */

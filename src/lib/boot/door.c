@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ struct guest {
 
 struct ccl_door {
     int listen_fd;
+    int spare_fd; /* given up for a first guest when no other is left: who listens can tell him */
     uint8_t secret[CCL_KEY_BYTES];
     unsigned hello_type;
     int same_user;
@@ -49,6 +51,11 @@ struct ccl_door {
     unsigned nsources;
 };
 
+static int open_spare(void)
+{
+    return eventfd(0, EFD_CLOEXEC);
+}
+
 ncclResult_t ccl_door_open(const struct ccl_door_args *args, struct ccl_door **out)
 {
     struct ccl_door *door;
@@ -58,6 +65,12 @@ ncclResult_t ccl_door_open(const struct ccl_door_args *args, struct ccl_door **o
         return rc;
     }
     door->listen_fd = args->listen_fd;
+    door->spare_fd = open_spare();
+    if (door->spare_fd < 0) {
+        rc = ccl_err(ncclSystemError, "a spare descriptor of a listener: %s", strerror(errno));
+        ccl_door_close(door);
+        return rc;
+    }
     memcpy(door->secret, args->secret, CCL_KEY_BYTES);
     door->hello_type = args->hello_type;
     door->same_user = args->same_user;
@@ -139,12 +152,23 @@ static int room_left(struct ccl_door *door)
     return ccl_clock_ns() - door->guests[0].since_ns > YOUNG_MS * UINT64_C(1000000);
 }
 
+/* Without a descriptor for the first guest nobody would ever learn what is missing. */
+static int accept_one(struct ccl_door *door, int *fd, union ccl_sock_addr *from)
+{
+    int code = ccl_sock_accept(door->listen_fd, fd, from);
+    if ((code != EMFILE && code != ENFILE) || door->spare_fd < 0) return code;
+    close(door->spare_fd);
+    door->spare_fd = -1;
+    return ccl_sock_accept(door->listen_fd, fd, from);
+}
+
 static void accept_all(struct ccl_door *door)
 {
+    if (door->spare_fd < 0) door->spare_fd = open_spare();
     while (room_left(door)) {
         union ccl_sock_addr from;
         int fd;
-        int code = ccl_sock_accept(door->listen_fd, &fd, &from);
+        int code = accept_one(door, &fd, &from);
         if (code == EAGAIN) return;
         if (code != 0) {
             /* Most likely out of descriptors. The connection stays in the backlog; trying again
@@ -241,5 +265,6 @@ void ccl_door_close(struct ccl_door *door)
     if (door == NULL) return;
     for (int i = 0; i < door->nguests; i++) close(door->guests[i].fd);
     close(door->listen_fd);
+    if (door->spare_fd >= 0) close(door->spare_fd);
     ccl_free(door);
 }

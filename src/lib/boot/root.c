@@ -227,6 +227,23 @@ fail:
     return rc;
 }
 
+/* The write also orders the store before the root's read of the eventfd. */
+static void stop_root(struct ccl_root *root)
+{
+    uint64_t one = 1;
+    atomic_store_explicit(&root->stop, 1, memory_order_relaxed);
+    if (write(root->wake_fd, &one, sizeof one) < 0) return; /* already awake */
+}
+
+void ccl_root_stop(const struct ccl_boot_id *id)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct ccl_root *root = roots; root != NULL; root = root->next)
+        if (root->owner == getpid() && memcmp(root->id.secret, id->secret, sizeof id->secret) == 0)
+            stop_root(root);
+    pthread_mutex_unlock(&list_lock);
+}
+
 /* Tells idle roots to end; returns how many of this process are left. */
 static int stop_roots(void)
 {
@@ -235,10 +252,7 @@ static int stop_roots(void)
     for (struct ccl_root *root = roots; root != NULL; root = root->next) {
         if (root->owner != getpid()) continue;
         left++;
-        atomic_store_explicit(&root->stop, 1, memory_order_relaxed);
-        /* The write also orders the store before the root's read of the eventfd. */
-        uint64_t one = 1;
-        if (write(root->wake_fd, &one, sizeof one) < 0) continue; /* already awake */
+        stop_root(root);
     }
     /* A thread is still visible for a moment after its last instruction. */
     unsigned kept = 0;

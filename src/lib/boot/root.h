@@ -8,4 +8,7 @@
  * is detached and frees everything itself; see ccl_boot_make_id for when it ends. */
 ncclResult_t ccl_root_start(const struct ccl_boot_id *id, int listen_fd);
 
+/* Ends the root of an id in this process, if there is one, unless ranks are in its session. */
+void ccl_root_stop(const struct ccl_boot_id *id);
+
 #endif

@@ -59,7 +59,7 @@ ncclResult_t ccl_comm_take(struct ncclComm **out)
     pthread_mutex_unlock(&pool_lock);
     if (comm == NULL) TRY(CCL_NEW(&comm, 1));
     memset(comm, 0, sizeof *comm);
-    pthread_mutex_init(&comm->reg_lock, NULL);
+    pthread_mutex_init(&comm->own_lock, NULL);
     atomic_store_explicit(&comm->state, CCL_COMM_STARTING, memory_order_relaxed);
     mark(comm, CCL_COMM_MAGIC);
     *out = comm;
@@ -69,7 +69,7 @@ ncclResult_t ccl_comm_take(struct ncclComm **out)
 void ccl_comm_give_back(struct ncclComm *comm)
 {
     mark(comm, 0);
-    pthread_mutex_destroy(&comm->reg_lock);
+    pthread_mutex_destroy(&comm->own_lock);
     comm->next_free = NULL;
     pthread_mutex_lock(&pool_lock);
     if (pool_count++ == 0)

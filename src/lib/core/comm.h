@@ -67,7 +67,7 @@ struct ncclComm {
     struct ccl_custom_op *ops;
     size_t nops;
     struct ccl_reg *regs;
-    pthread_mutex_t reg_lock;
+    pthread_mutex_t own_lock; /* guards ops and regs, for programs whose threads share a handle */
     _Atomic uint64_t magic_end;
 };
 

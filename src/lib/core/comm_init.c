@@ -44,18 +44,32 @@ static int max_channels(const ncclConfig_t *config)
     return config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT ? 1 : config->maxCTAs;
 }
 
-static ncclResult_t meet_peers(struct init *init)
+/* Tells the others why this rank goes no further. */
+static ncclResult_t give_up(struct init *init, ncclResult_t why)
+{
+    char text[CCL_ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_boot_fail(init->boot, why, text);
+    return why;
+}
+
+static ncclResult_t describe(struct init *init, struct ccl_peer *me)
 {
     struct ccl_arena arena;
     ccl_device()->arena(&arena);
-    struct ccl_peer me = {
-        .device = init->args->device,
-        .max_channels = max_channels(&init->args->config),
-        .has_arena = arena.fd >= 0,
-    };
-    TRY(ccl_topo_describe(&me));
-    TRY(ccl_device()->identity(init->args->device, me.identity));
-    TRY(CCL_NEW(&init->peers, (size_t)init->args->nranks));
+    me->has_arena = arena.fd >= 0;
+    me->device = init->args->device;
+    me->max_channels = max_channels(&init->args->config);
+    TRY(ccl_topo_describe(me));
+    TRY(ccl_device()->identity(init->args->device, me->identity));
+    return CCL_NEW(&init->peers, (size_t)init->args->nranks);
+}
+
+static ncclResult_t meet_peers(struct init *init)
+{
+    struct ccl_peer me = {.device = 0};
+    ncclResult_t rc = describe(init, &me);
+    if (rc != ncclSuccess) return give_up(init, rc);
     return ccl_boot_allgather(init->boot, &me, init->peers, sizeof me);
 }
 
@@ -84,12 +98,7 @@ static ncclResult_t connect_links(struct init *init)
  * for this rank in the middle of it; success is awaited. */
 static ncclResult_t agree(struct init *init, ncclResult_t mine)
 {
-    if (mine != ncclSuccess) {
-        char text[CCL_ERR_TEXT_BYTES];
-        snprintf(text, sizeof text, "%s", ccl_err_last());
-        ccl_boot_fail(init->boot, mine, text);
-        return mine;
-    }
+    if (mine != ncclSuccess) return give_up(init, mine);
     uint8_t done = 1, *all;
     TRY(CCL_NEW(&all, (size_t)init->args->nranks));
     ncclResult_t rc = ccl_boot_allgather(init->boot, &done, all, sizeof done);
@@ -188,4 +197,9 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     /* Release: a thread that aborts the initialisation finds a whole handle here. */
     __atomic_store_n(args->comm, comm, __ATOMIC_RELEASE);
     return ccl_group_add_init(args, comm);
+}
+
+void ccl_unique_id_drop(const ncclUniqueId *id)
+{
+    ccl_boot_drop_id(id);
 }

@@ -111,5 +111,7 @@ ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle);
 
 /* ---- bootstrap id ---- */
 ncclResult_t ccl_unique_id(ncclUniqueId *id);
+/* Nobody will use the id any more. */
+void ccl_unique_id_drop(const ncclUniqueId *id);
 
 #endif

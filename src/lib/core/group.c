@@ -95,6 +95,14 @@ static void *run_job(void *argument)
     return NULL;
 }
 
+/* How likely an error is the cause of the others: not when it tells of another rank's failure, and
+ * least of all when the job was cancelled. */
+static int blame(ncclResult_t result)
+{
+    if (result == ncclInternalError) return 0;
+    return result == ncclRemoteError ? 1 : 2;
+}
+
 /* The first cause is the job that did not fail because of the others; its text is the last error.
  */
 static ncclResult_t find_cause(const struct group *group)
@@ -103,7 +111,7 @@ static ncclResult_t find_cause(const struct group *group)
     for (size_t i = 0; i < group->njobs; i++) {
         const struct job *job = &group->jobs[i];
         if (job->result == ncclSuccess) continue;
-        if (cause == NULL || cause->result == ncclInternalError) cause = job;
+        if (cause == NULL || blame(job->result) > blame(cause->result)) cause = job;
     }
     if (cause == NULL) return ncclSuccess;
     if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;

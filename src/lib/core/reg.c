@@ -18,7 +18,7 @@ ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **han
 {
     ncclResult_t rc = ncclSuccess;
     char *base = buffer;
-    pthread_mutex_lock(&comm->reg_lock);
+    pthread_mutex_lock(&comm->own_lock);
     struct ccl_reg *reg = comm->regs;
     while (reg != NULL && (base < reg->base || base + bytes > reg->base + reg->bytes))
         reg = reg->next;
@@ -31,13 +31,13 @@ ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **han
     }
     if (rc == ncclSuccess) reg->refs++;
     *handle = reg;
-    pthread_mutex_unlock(&comm->reg_lock);
+    pthread_mutex_unlock(&comm->own_lock);
     return rc;
 }
 
 ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle)
 {
-    pthread_mutex_lock(&comm->reg_lock);
+    pthread_mutex_lock(&comm->own_lock);
     struct ccl_reg **link = &comm->regs;
     while (*link != NULL && *link != handle) link = &(*link)->next;
     struct ccl_reg *reg = *link;
@@ -45,7 +45,7 @@ ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle)
         *link = reg->next;
         ccl_free(reg);
     }
-    pthread_mutex_unlock(&comm->reg_lock);
+    pthread_mutex_unlock(&comm->own_lock);
     if (reg == NULL)
         return ccl_err(ncclInvalidUsage,
                        "ncclCommDeregister: handle %p is not registered with rank %d", handle,

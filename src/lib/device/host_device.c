@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/param.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,23 +70,27 @@ static ncclResult_t get_info(int device, struct chorus_device_info *info)
 
 /* Start time of this process in clock ticks since boot; with the pid it names a process for
  * ever. The program's name in front may hold blanks and brackets, so fields count from its end. */
-static unsigned long long read_start_time(void)
+static ncclResult_t read_start_time(unsigned long long *ticks)
 {
     char text[STAT_BYTES];
     FILE *file = fopen("/proc/self/stat", "re");
-    if (file == NULL) return 0;
+    if (file == NULL)
+        return ccl_err(ncclSystemError, "opening /proc/self/stat: %s", strerror(errno));
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
     char *at = strrchr(text, ')');
     for (int field = 2; at != NULL && field < START_FIELD; field++) at = strchr(at + 1, ' ');
-    return at == NULL ? 0 : strtoull(at, NULL, 10);
+    *ticks = at == NULL ? 0 : strtoull(at, NULL, 10);
+    return ncclSuccess;
 }
 
 static ncclResult_t get_identity(int device, char text[64])
 {
+    unsigned long long ticks;
     TRY(check_device("identity", device));
-    snprintf(text, 64, "host %ld %llu %d", (long)getpid(), read_start_time(), device);
+    TRY(read_start_time(&ticks));
+    snprintf(text, 64, "host %ld %llu %d", (long)getpid(), ticks, device);
     return ncclSuccess;
 }
 

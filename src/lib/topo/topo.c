@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/param.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,45 +17,51 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-static void read_line(const char *path, char *text, size_t bytes)
+/* The first line of a file, empty where there is no such file. Without descriptors the ranks of a
+ * process would look like strangers to each other, so that is an error. */
+static ncclResult_t read_line(const char *path, char *text, size_t bytes)
 {
     text[0] = '\0';
     FILE *file = fopen(path, "re");
-    if (file == NULL) return;
+    if (file == NULL && errno != ENOENT && errno != EACCES)
+        return ccl_err(ncclSystemError, "opening %s: %s", path, strerror(errno));
+    if (file == NULL) return ncclSuccess;
     if (fgets(text, (int)bytes, file) == NULL) text[0] = '\0';
     fclose(file);
     text[strcspn(text, "\n")] = '\0';
+    return ncclSuccess;
 }
 
 /* Host name and boot id, or what NCCL_HOSTID says instead. */
-static uint64_t host_identity(const char *host)
+static ncclResult_t host_identity(const char *host, uint64_t *identity)
 {
     const char *replaced = ccl_param_text(CCL_PARAM_HOSTID);
-    uint64_t hash = hash_text(0xcbf29ce484222325u, replaced != NULL ? replaced : host);
-    if (replaced != NULL) return hash;
+    *identity = hash_text(0xcbf29ce484222325u, replaced != NULL ? replaced : host);
+    if (replaced != NULL) return ncclSuccess;
     char boot_id[64];
-    read_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
-    return hash_text(hash, boot_id);
+    TRY(read_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id));
+    *identity = hash_text(*identity, boot_id);
+    return ncclSuccess;
 }
 
 /* Field 22 of /proc/self/stat; the name in field 2 may hold spaces, so count from its end. */
-static uint64_t process_start_time(void)
+static ncclResult_t process_start_time(uint64_t *start_time)
 {
     char line[1024];
-    read_line("/proc/self/stat", line, sizeof line);
+    TRY(read_line("/proc/self/stat", line, sizeof line));
     char *at = strrchr(line, ')');
     for (int field = 2; at != NULL && field < 22; field++) at = strchr(at + 1, ' ');
-    return at == NULL ? 0 : strtoull(at + 1, NULL, 10);
+    *start_time = at == NULL ? 0 : strtoull(at + 1, NULL, 10);
+    return ncclSuccess;
 }
 
 ncclResult_t ccl_topo_describe(struct ccl_peer *peer)
 {
     if (gethostname(peer->host, sizeof peer->host - 1) != 0)
         return ccl_err(ncclSystemError, "gethostname failed");
-    peer->host_id = host_identity(peer->host);
     peer->pid = getpid();
-    peer->start_time = process_start_time();
-    return ncclSuccess;
+    TRY(host_identity(peer->host, &peer->host_id));
+    return process_start_time(&peer->start_time);
 }
 
 static int same_proc(const struct ccl_peer *a, const struct ccl_peer *b)

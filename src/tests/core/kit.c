@@ -392,6 +392,11 @@ void kit_until(int (*done)(void *arg), void *arg, int limit_ms, const char *what
     }
 }
 
+int kit_is_slow(void)
+{
+    return getenv("CHORUS_TEST_SLICE") != NULL;
+}
+
 long kit_resident_pages(void)
 {
     long resident = 0;

@@ -110,6 +110,9 @@ int64_t kit_now_ms(void);
 /* Pages of memory in use; 0 under a sanitizer, which keeps what is freed. */
 long kit_resident_pages(void);
 
+/* 1 in a slow build, where a part of a large series must do. */
+int kit_is_slow(void);
+
 /* Runs a "child:" case with variables; it must exit 0. */
 void kit_child(const char *name, const char *const env[]);
 
