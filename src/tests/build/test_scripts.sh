@@ -26,7 +26,7 @@ mkdir "$poor"
 for name in sh cut tr grep make mktemp timeout rm head env; do
     ln -s "$(command -v $name)" "$poor/$name"
 done
-for name in gcc git mpicc mpirun clang clang-format pkg-config python3; do
+for name in gcc git mpicc mpirun clang clang-format pkg-config python3 valgrind; do
     printf '#!/bin/sh\n' >"$poor/$name"
 done
 printf '#!/bin/sh\necho "$user"\n' >"$poor/id"
