@@ -8,7 +8,8 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
-for script in setup run plot bench bench-plot bare tidy check-all check-layers dist; do
+for script in setup run plot bench bench-plot bare tidy check-all check-compilers \
+    check-layers dist; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
 done
