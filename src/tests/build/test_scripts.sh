@@ -94,6 +94,7 @@ if command -v gnuplot >/dev/null 2>&1; then
         cp "$work/record.json" "$work/site/results/2026-01-31-some-machine/$name.json"
     done
     echo "not of a record" >"$work/site/results/all_reduce-1.json"
+    echo "no times" >"$work/site/results/2026-01-31-some-machine/check-all.json"
     expect "plot --all draws committed records" 0 \
         "^plots: plots/2026-01-31-some-machine/gather.svg" "$work/site/scripts/plot" --all
     same "plot --all: a folder per record folder, nothing else" \
