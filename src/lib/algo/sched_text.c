@@ -239,7 +239,7 @@ static ncclResult_t parse_step(struct parser *p, enum ccl_kind kind)
 
 static ncclResult_t parse_link(struct parser *p, int is_send)
 {
-    uint16_t peer;
+    uint16_t peer = 0;
     if (p->sched == NULL) return fail(p, "a link before any executor");
     TRY(read_number(p, 1, 0, &peer));
     if (peer >= p->last->nexecs) return fail(p, "there is no executor %u", peer);

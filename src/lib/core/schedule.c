@@ -104,7 +104,7 @@ static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct cc
 
 ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice)
 {
-    struct ccl_latest latest;
+    struct ccl_latest latest = {0};
     TRY(find_latest(comm, "chorus_comm_last_choice", &latest));
     if (choice == NULL)
         return ccl_err(ncclInvalidArgument, "chorus_comm_last_choice: choice is NULL");
@@ -137,7 +137,7 @@ static ncclResult_t write_program(const struct ccl_program *program, const char 
 
 ncclResult_t chorus_comm_save_schedule(ncclComm_t comm, const char *path)
 {
-    struct ccl_latest latest;
+    struct ccl_latest latest = {0};
     struct ccl_program *made = NULL;
     TRY(find_latest(comm, "chorus_comm_save_schedule", &latest));
     if (path == NULL)

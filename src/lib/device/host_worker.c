@@ -28,6 +28,7 @@ enum {
 
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before the engine's */
 static pthread_t threads[MAX_THREADS];
+static struct ccl_host_thread selves[MAX_THREADS]; /* not on their stacks: a wake may come late */
 static uint32_t nthreads;
 static uint32_t nworkers;
 static pthread_once_t count_once = PTHREAD_ONCE_INIT;
@@ -92,37 +93,36 @@ static uint32_t keep_watch(struct ccl_host_thread *me, struct look *look)
     return is_over ? 0 : WATCH_US;
 }
 
-static void *run_worker(void *unused)
+static void *run_worker(void *self)
 {
     struct ccl_host_engine *e = &ccl_host;
-    struct ccl_host_thread me = {.goal = NULL};
+    struct ccl_host_thread *me = self;
     struct look look = {0};
     int is_called = 1;
-    (void)unused;
     is_engine_thread = 1;
     ccl_host_lock();
     while (!e->is_stopping) {
         int has_room = e->first != NULL && e->nactive < e->max_active;
-        if (has_room && (is_called || is_unattended(&look))) ccl_host_session(&me);
+        if (has_room && (is_called || is_unattended(&look))) ccl_host_session(me);
         e->is_watch_called = 0;
-        uint32_t watch_us = keep_watch(&me, &look);
+        uint32_t watch_us = keep_watch(me, &look);
         look.visits = e->visits;
         if (e->is_stopping) break;
-        if (e->first != NULL && e->nactive == 0 && (e->leader == NULL || e->leader == &me)) {
-            ccl_host_lead(&me, watch_us > 0 ? watch_us : CCL_HOST_BACKSTOP_US);
-            is_called = e->leader == &me;
+        if (e->first != NULL && e->nactive == 0 && (e->leader == NULL || e->leader == me)) {
+            ccl_host_lead(me, watch_us > 0 ? watch_us : CCL_HOST_BACKSTOP_US);
+            is_called = e->leader == me;
         } else {
-            ccl_host_follow(&me, watch_us);
-            is_called = atomic_load_explicit(&me.woken, memory_order_relaxed) != 0;
+            ccl_host_follow(me, watch_us);
+            is_called = atomic_load_explicit(&me->woken, memory_order_relaxed) != 0;
         }
     }
-    if (e->leader == &me) e->leader = NULL;
-    if (e->watcher == &me) {
+    if (e->leader == me) e->leader = NULL;
+    if (e->watcher == me) {
         e->watcher = NULL;
         atomic_store_explicit(&e->is_watched, 0, memory_order_relaxed);
     }
     ccl_host_unlock();
-    return unused;
+    return NULL;
 }
 
 static void run_func(struct ccl_host_op *op)
@@ -135,17 +135,15 @@ static void run_func(struct ccl_host_op *op)
     ccl_host_hand_over();
 }
 
-static void *run_funcs(void *unused)
+static void *run_funcs(void *self)
 {
     struct ccl_host_engine *e = &ccl_host;
-    struct ccl_host_thread me = {.goal = NULL};
-    (void)unused;
     is_engine_thread = 1;
     ccl_host_lock();
     while (!e->is_stopping) {
         struct ccl_host_op *op = e->func_first;
         if (op == NULL) {
-            ccl_host_rest(&me);
+            ccl_host_rest(self);
             continue;
         }
         e->func_first = op->next;
@@ -153,7 +151,7 @@ static void *run_funcs(void *unused)
         run_func(op);
     }
     ccl_host_unlock();
-    return unused;
+    return NULL;
 }
 
 /* Ends and joins all threads. With life_lock, without the engine's. */
@@ -182,8 +180,9 @@ static ncclResult_t create_thread(void *(*body)(void *))
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_t *thread = &threads[nthreads];
     int error =
-        CCL_FAULT("thread-create") ? EAGAIN : pthread_create(&threads[nthreads], NULL, body, NULL);
+        CCL_FAULT("thread-create") ? EAGAIN : pthread_create(thread, NULL, body, &selves[nthreads]);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0)
         return ccl_err(ncclSystemError, "creating thread %u of the host devices failed: %s",

@@ -212,7 +212,7 @@ static void run_types(struct caller *caller, enum kit_coll coll)
 /* Several rounds, pieces and channels, with an uneven end. */
 static void run_large(struct caller *caller, enum kit_coll coll)
 {
-    static const ncclDataType_t types[] = {ncclInt8, ncclFloat16, ncclFloat64};
+    static const int types[] = {ncclInt8, ncclFloat16, ncclFloat64};
     for (int i = 0; i < 3; i++) {
         struct trial trial = make_trial(caller, coll, types[i], ncclSum);
         trial.op.count = LARGE_COUNT;

@@ -8,7 +8,8 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
-for script in setup run plot bench bench-plot bare tidy check-all check-layers dist; do
+for script in setup run plot bench bench-plot bare tidy check-all check-compilers \
+    check-layers dist; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
 done
@@ -26,7 +27,7 @@ mkdir "$poor"
 for name in sh cut tr grep make mktemp timeout rm head env; do
     ln -s "$(command -v $name)" "$poor/$name"
 done
-for name in gcc git mpicc mpirun clang clang-format pkg-config python3; do
+for name in gcc git mpicc mpirun clang clang-format pkg-config python3 valgrind; do
     printf '#!/bin/sh\n' >"$poor/$name"
 done
 printf '#!/bin/sh\necho "$user"\n' >"$poor/id"
@@ -93,6 +94,7 @@ if command -v gnuplot >/dev/null 2>&1; then
         cp "$work/record.json" "$work/site/results/2026-01-31-some-machine/$name.json"
     done
     echo "not of a record" >"$work/site/results/all_reduce-1.json"
+    echo "no times" >"$work/site/results/2026-01-31-some-machine/check-all.json"
     expect "plot --all draws committed records" 0 \
         "^plots: plots/2026-01-31-some-machine/gather.svg" "$work/site/scripts/plot" --all
     same "plot --all: a folder per record folder, nothing else" \
