@@ -25,8 +25,13 @@ static struct ccl_call describe(const struct ccl_op *op, uint64_t seq)
         .redop = (uint8_t)ccl_redop_class(op->redop),
     };
     memcpy(&call.what[1], &kind, sizeof kind);
-    call.rank = (uint64_t)op->comm->rank;
+    call.how = (uint64_t)op->comm->rank;
     return call;
+}
+
+static unsigned rank_of(const struct ccl_call *call)
+{
+    return (unsigned)(call->how & ((1u << CCL_CALL_RANK_BITS) - 1));
 }
 
 static int is_same(const struct ccl_call *a, const struct ccl_call *b)
@@ -42,12 +47,12 @@ static ncclResult_t fail(struct ccl_clique *clique, const struct ccl_call *a,
     memcpy(&kb, &b->what[1], sizeof kb);
     return ccl_clique_fail(
         clique, ncclInvalidUsage, 1,
-        "collective #%llu differs between ranks: rank %llu called nccl%s(count %llu, datatype %d, "
-        "op %d, root %d), rank %llu called nccl%s(count %llu, datatype %d, op %d, root %d)",
-        (unsigned long long)(a->number - 1), (unsigned long long)a->rank,
-        ccl_coll_name((enum ccl_coll)ka.coll), (unsigned long long)a->what[0], ka.type, ka.redop,
-        ka.root, (unsigned long long)b->rank, ccl_coll_name((enum ccl_coll)kb.coll),
-        (unsigned long long)b->what[0], kb.type, kb.redop, kb.root);
+        "collective #%llu differs between ranks: rank %u called nccl%s(count %llu, datatype %d, "
+        "op %d, root %d), rank %u called nccl%s(count %llu, datatype %d, op %d, root %d)",
+        (unsigned long long)(a->number - 1), rank_of(a), ccl_coll_name((enum ccl_coll)ka.coll),
+        (unsigned long long)a->what[0], ka.type, ka.redop, ka.root, rank_of(b),
+        ccl_coll_name((enum ccl_coll)kb.coll), (unsigned long long)b->what[0], kb.type, kb.redop,
+        kb.root);
 }
 
 ncclResult_t ccl_agree(struct ccl_exec *exec, const struct ccl_op *op, uint64_t seq,

@@ -94,6 +94,7 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
             return ccl_err(ncclInvalidUsage, "%u ranks share device %d; at most %d may",
                            exec->nlocal, topo->peers[topo->rank_of[exec->first_slot]].device,
                            CCL_MAX_LOCAL);
+        TRY(CCL_NEW(&exec->queues, (size_t)exec->nlocal * exec->nlocal));
     }
     return ccl_clique_is_whole(clique) ? ccl_reach_meet(clique, NULL) : ncclSuccess;
 }
@@ -146,11 +147,11 @@ static void free_clique(struct ccl_clique *clique)
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_join_free(&clique->execs[e]);
+        ccl_pairs_free(&clique->execs[e]);
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
-    ccl_pairs_free(clique);
     ccl_reach_close(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
@@ -159,7 +160,6 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->boards);
     ccl_free(clique->own_boards);
     ccl_free(clique->left);
-    ccl_free(clique->queues);
     ccl_free(clique->execs);
     ccl_program_free(clique->programs);
     ccl_topo_free(clique->topo);
@@ -185,7 +185,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     pthread_mutex_init(&clique->lock, NULL);
     TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
     const struct ccl_topo *topo = clique->topo;
-    size_t nprocs = topo->nprocs, n = (size_t)nranks;
+    size_t nprocs = topo->nprocs;
     clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
@@ -195,7 +195,6 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);
-    TRY_GOTO(rc, CCL_NEW(&clique->queues, n * n), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();

@@ -1,8 +1,8 @@
 /* clique.h: the part of a communicator that lives in this process.
  *
  * A clique holds the ranks of one communicator in this process, their executors, connections and
- * joins. Each executor has a lock for its collectives, so that threads of different executors do
- * not meet; the lock of the clique guards messages and what is made once. Words that kernels read
+ * joins. Each executor has a lock for its operations, so that threads of different executors do
+ * not meet; the lock of the clique guards what is made once. Words that kernels read
  * need none. Handles (comm.h) point to it; it dies with the last of them.
  */
 #ifndef CCL_CORE_CLIQUE_H
@@ -33,6 +33,19 @@ struct ccl_turn {
     uint64_t taken, due;
 };
 
+/* Unmatched sends and receives between two ranks of an executor, oldest first. */
+struct ccl_pending {
+    struct ccl_pending *next;
+    enum ccl_coll coll;
+    int rank, device; /* of the caller, which may have gone meanwhile */
+    cudaStream_t stream;
+    uint64_t bytes;
+    uint64_t group; /* in which it was called, as clique.ngroups */
+};
+struct ccl_queue {
+    struct ccl_pending *head, *tail;
+};
+
 /* All ranks of the communicator on one device. */
 struct ccl_exec {
     _Alignas(64) struct ccl_clique *clique; /* executors of different threads share no line */
@@ -50,20 +63,14 @@ struct ccl_exec {
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
     uint64_t note;        /* what its kernel waits for, kernel/work.h */
-    uint64_t second;      /* of its kernels the latest that ran the second body, by ticket + 1 */
-};
 
-/* Unmatched sends and receives between two ranks of this process, oldest first. */
-struct ccl_pending {
-    struct ccl_pending *next;
-    enum ccl_coll coll;
-    int rank, device; /* of the caller, which may have gone meanwhile */
-    cudaStream_t stream;
-    uint64_t bytes;
-    uint64_t group; /* in which it was called, as clique.ngroups */
-};
-struct ccl_queue {
-    struct ccl_pending *head, *tail;
+    struct ccl_queue *queues; /* [nlocal * nlocal] by sender, receiver */
+    struct ccl_pending *free_pendings;
+    uint64_t ngroups;                               /* of messages, posted so far */
+    struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
+    struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
+    struct ccl_party *free_parties;
+    uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
 };
 
 struct ccl_clique {
@@ -77,12 +84,6 @@ struct ccl_clique {
     struct ccl_exec *execs;    /* [nlocal_execs] */
     struct ccl_board **boards; /* [nexecs] what each executor called, core/agree.h */
     struct ccl_board *own_boards;
-    struct ccl_queue *queues; /* [nranks * nranks] by sender, receiver */
-    struct ccl_pending *free_pendings;
-    uint64_t ngroups;                               /* posted so far */
-    struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
-    struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
-    struct ccl_party *free_parties;
 
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */

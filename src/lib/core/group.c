@@ -213,77 +213,47 @@ static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_reco
     return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
 }
 
-/* The collectives of one executor, and the kernels of those that are complete. Their streams belong
- * to the executor's device, which is current meanwhile. */
+static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
+{
+    return is_message(record) ? ccl_pairs_post(exec, record) : post_collective(exec, record);
+}
+
+/* Posts and launches the records of one executor from the first on, all under its lock. Their
+ * streams belong to the executor's device, which is current meanwhile. When some were posted and
+ * others not, nobody could tell what comes next: the communicator has failed. */
 static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n)
 {
     struct ccl_clique *clique = exec->clique;
     pthread_mutex_lock(&exec->lock);
+    enter_device(records[0].op.comm->device);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
-        if (records[i].op.comm->exec == exec && !is_message(&records[i]))
-            rc = post_collective(exec, &records[i]);
-    if (rc == ncclSuccess && exec->open != NULL) {
-        enter_device(records[0].op.comm->device);
-        rc = ccl_join_flush(exec);
-    }
+        if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
+    if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec);
+    if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
+    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
+        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
     return rc;
 }
 
-static ncclResult_t post_messages(struct ccl_clique *clique, const struct ccl_record *records,
-                                  size_t n)
+static int is_first(const struct ccl_record *records, size_t i)
 {
-    pthread_mutex_lock(&clique->lock);
-    ncclResult_t rc = ccl_clique_error(clique);
-    for (size_t i = 0; rc == ncclSuccess && i < n; i++)
-        if (records[i].op.comm->clique == clique && is_message(&records[i]))
-            rc = ccl_pairs_post(clique, &records[i]);
-    if (rc == ncclSuccess) rc = ccl_pairs_flush(clique);
-    pthread_mutex_unlock(&clique->lock);
-    return rc;
-}
-
-/* True for the first record that concerns the executor (or, of messages, the clique). */
-static int is_first(const struct ccl_record *records, size_t i, int of_messages)
-{
-    const struct ncclComm *comm = records[i].op.comm;
-    for (size_t j = 0; j < i; j++) {
-        if (is_message(&records[j]) != of_messages) continue;
-        if (of_messages ? records[j].op.comm->clique == comm->clique
-                        : records[j].op.comm->exec == comm->exec)
-            return 0;
-    }
+    for (size_t j = 0; j < i; j++)
+        if (records[j].op.comm->exec == records[i].op.comm->exec) return 0;
     return 1;
 }
 
-/* Posts what the record at `i` is the first of. When some records were posted and others not,
- * nobody could tell what comes next: the communicator has failed. */
-static ncclResult_t post_from(const struct ccl_record *records, size_t i, size_t n)
-{
-    struct ccl_clique *clique = records[i].op.comm->clique;
-    ncclResult_t rc = is_message(&records[i])
-                          ? post_messages(clique, records + i, n - i)
-                          : post_exec(records[i].op.comm->exec, records + i, n - i);
-    if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
-        ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
-    return rc;
-}
-
-/* Collectives go first: what has become messages is compared before they can wait. */
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
     int caller_device = 0;
     ccl_device()->base.get(&caller_device);
-    if (n == 1) rc = post_from(records, 0, 1);
-    for (int of_messages = 0; n > 1 && of_messages < 2; of_messages++)
-        for (size_t i = 0; i < n; i++) {
-            if (is_message(&records[i]) != of_messages || !is_first(records, i, of_messages))
-                continue;
-            ncclResult_t posted = post_from(records, i, n);
-            if (rc == ncclSuccess) rc = posted;
-        }
+    for (size_t i = 0; i < n; i++) {
+        if (!is_first(records, i)) continue;
+        ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i);
+        if (rc == ncclSuccess) rc = posted;
+    }
     enter_device(caller_device);
     ccl_device()->advance();
     return rc;

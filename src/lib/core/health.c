@@ -93,15 +93,16 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
     return 0;
 }
 
-static int describe_pending(const struct ccl_clique *clique, const struct ncclComm *comm,
-                            char *text, size_t bytes)
+static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
+                            size_t bytes)
 {
-    int n = clique->topo->nranks;
-    for (int peer = 0; peer < n; peer++)
+    int n = exec->nlocal, self = exec->view.slot_of[comm->rank] - exec->first_slot;
+    for (int local = 0; local < n; local++)
         for (int is_send = 0; is_send < 2; is_send++) {
-            int from = is_send ? comm->rank : peer, to = is_send ? peer : comm->rank;
-            const struct ccl_pending *pending = clique->queues[from * n + to].head;
+            int from = is_send ? self : local, to = is_send ? local : self;
+            const struct ccl_pending *pending = exec->queues[from * n + to].head;
             if (pending == NULL || pending->coll != (is_send ? CCL_SEND : CCL_RECV)) continue;
+            int peer = exec->view.rank_of[exec->first_slot + local];
             snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",
                      is_send ? "Send" : "Recv", is_send ? "to" : "from", peer, peer);
             return 1;
@@ -130,23 +131,17 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         snprintf(text, bytes, "initialising");
         return ncclSuccess;
     }
-    struct ccl_clique *clique = comm->clique;
-    /* The locks are held while a call plans and launches; a watcher need not wait for that. */
+    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
     if (pthread_mutex_trylock(&comm->exec->lock) != 0) {
-        snprintf(text, bytes, "inside a call");
-        return ncclSuccess;
-    }
-    if (pthread_mutex_trylock(&clique->lock) != 0) {
-        pthread_mutex_unlock(&comm->exec->lock);
         snprintf(text, bytes, "inside a call");
         return ncclSuccess;
     }
     if (atomic_load(&comm->flying) == 0)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) &&
-             !describe_pending(clique, comm, text, bytes) && !describe_halves(comm, text, bytes))
+             !describe_pending(comm->exec, comm, text, bytes) &&
+             !describe_halves(comm, text, bytes))
         snprintf(text, bytes, "running");
-    pthread_mutex_unlock(&clique->lock);
     pthread_mutex_unlock(&comm->exec->lock);
     return ncclSuccess;
 }

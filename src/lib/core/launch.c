@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/plan.h"
+#include "kernel/board.h"
 #include "kernel/kernel.h"
 #include "kernel/size.h"
 
@@ -43,6 +44,12 @@ static uint64_t sign_shape(const struct ccl_op *op, const struct ccl_plan *plan)
     return sign;
 }
 
+/* Of the bits that a board has for it. */
+static uint64_t hash_plan(const struct ccl_plan *plan)
+{
+    return ccl_plan_sign(plan) << CCL_CALL_RANK_BITS >> CCL_CALL_RANK_BITS | 1;
+}
+
 /* The hash with the operator, below the low bits of the number of the operation. */
 static uint64_t sign_op(uint64_t shape, const struct ccl_set *set)
 {
@@ -58,6 +65,7 @@ struct ccl_recipe {
     ncclDataType_t type;
     int root;
     uint64_t count_elems, bytes, sign;
+    uint64_t plan_hash; /* for the board, not 0 */
     const struct ccl_plan *plan;
     struct ccl_work work; /* without `local` and what a set brings */
 };
@@ -138,6 +146,7 @@ static ncclResult_t find_recipe(struct ccl_exec *exec, const struct ccl_op *op,
                                      .count_elems = op->count_elems,
                                      .bytes = bytes,
                                      .sign = sign_shape(op, plan),
+                                     .plan_hash = hash_plan(plan),
                                      .plan = plan};
         fill_recipe(*slot, exec, op);
     }
@@ -185,6 +194,8 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     work->owner = set;
     if (work->turn != NULL) ccl_turn_take(&set->exec->turn, &work->ticket);
     work->signature = sign_op(recipe->sign, set);
+    set->call.how |= recipe->plan_hash << CCL_CALL_RANK_BITS;
+    board_add_plan(set->exec->board, &set->call);
     work->call = set->call;
     work->ngates = has_gates(set) ? work->nlocal : 0;
     work->redop = record->factors.kind;
@@ -238,7 +249,8 @@ static void report_mismatch(const struct ccl_set *set, const struct ccl_call *ca
     const struct ccl_op *op = &set->members[set->last].record.op;
     ccl_clique_fail(clique, ncclInvalidUsage, 1,
                     "collective #%llu differs between ranks: rank %d called nccl%s(count %zu, "
-                    "datatype %d, op %d, root %d), ranks %s called something else",
+                    "datatype %d, op %d, root %d), ranks %s called something else, or run another "
+                    "algorithm (NCCL_ALGO, NCCL_PROTO)",
                     (unsigned long long)set->seq, op->comm->rank, ccl_coll_name(op->coll),
                     op->count_elems, (int)op->type, (int)op->redop, op->root, ranks);
 }

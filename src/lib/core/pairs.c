@@ -1,9 +1,9 @@
 /* pairs.c: sends and receives become halves of messages, each in the kernel of its own stream.
  *
  * All halves of a group end on one stream, whatever their ranks, share a kernel: none of them has
- * to wait for another's kernel behind its own. Inside a process calls are matched as well: sizes
- * are compared at once, and two calls that would wait for each other are refused. So no cycle of
- * waiting arises that the program did not write.
+ * to wait for another's kernel behind its own. Inside an executor calls are matched as well, since
+ * its ranks may use one stream: two calls that would wait for each other are refused. So no cycle
+ * of waiting arises that the program did not write.
  */
 #include "core/pairs.h"
 
@@ -29,44 +29,44 @@ static void append_party(struct ccl_party **head, struct ccl_party **tail, struc
 }
 
 /* Takes retired parties off the head of the flight. Acquire pairs with retire_pairs. */
-static void recycle_parties(struct ccl_clique *clique)
+static void recycle_parties(struct ccl_exec *exec)
 {
-    struct ccl_party *party = clique->flying_parties;
+    struct ccl_party *party = exec->flying_parties;
     while (party != NULL && !atomic_load_explicit(&party->is_flying, memory_order_acquire)) {
-        clique->flying_parties = party->next;
-        party->next = clique->free_parties;
-        clique->free_parties = party;
-        party = clique->flying_parties;
+        exec->flying_parties = party->next;
+        party->next = exec->free_parties;
+        exec->free_parties = party;
+        party = exec->flying_parties;
     }
-    if (party == NULL) clique->flying_tail = NULL;
+    if (party == NULL) exec->flying_tail = NULL;
 }
 
-static ncclResult_t take_party(struct ccl_clique *clique, const struct ccl_op *op,
+static ncclResult_t take_party(struct ccl_exec *exec, const struct ccl_op *op,
                                struct ccl_party **out)
 {
-    recycle_parties(clique);
-    struct ccl_party *party = clique->free_parties;
+    recycle_parties(exec);
+    struct ccl_party *party = exec->free_parties;
     if (party != NULL)
-        clique->free_parties = party->next;
+        exec->free_parties = party->next;
     else
         TRY(CCL_NEW(&party, 1));
     party->stream = op->stream;
     party->device = op->comm->device;
     party->npairs = party->ncomms = 0;
-    append_party(&clique->open_parties, &clique->open_tail, party);
+    append_party(&exec->open_parties, &exec->open_tail, party);
     *out = party;
     return ncclSuccess;
 }
 
 /* The open party of a stream; the default stream has one handle on all devices. Parties are
  * launched in the order of their first call. */
-static ncclResult_t find_party(struct ccl_clique *clique, const struct ccl_op *op,
+static ncclResult_t find_party(struct ccl_exec *exec, const struct ccl_op *op,
                                struct ccl_party **out)
 {
-    struct ccl_party *party = clique->open_parties;
+    struct ccl_party *party = exec->open_parties;
     while (party != NULL && (party->stream != op->stream || party->device != op->comm->device))
         party = party->next;
-    if (party == NULL) TRY(take_party(clique, op, &party));
+    if (party == NULL) TRY(take_party(exec, op, &party));
     *out = party;
     for (uint32_t i = party->ncomms; i > 0; i--)
         if (party->comms[i - 1] == op->comm) return ncclSuccess;
@@ -90,17 +90,19 @@ static uint64_t bytes_of(const struct ccl_op *op)
     return op->count_elems * ccl_type_bytes(op->type);
 }
 
-static struct ccl_queue *queue_of(struct ccl_clique *clique, int sender, int receiver)
+static struct ccl_queue *queue_of(struct ccl_exec *exec, int sender, int receiver)
 {
-    return &clique->queues[sender * clique->topo->nranks + receiver];
+    const uint16_t *slots = exec->view.slot_of;
+    int from = slots[sender] - exec->first_slot, to = slots[receiver] - exec->first_slot;
+    return &exec->queues[from * exec->nlocal + to];
 }
 
-static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *queue,
+static ncclResult_t push_pending(struct ccl_exec *exec, struct ccl_queue *queue,
                                  const struct ccl_op *op)
 {
-    struct ccl_pending *pending = clique->free_pendings;
+    struct ccl_pending *pending = exec->free_pendings;
     if (pending != NULL)
-        clique->free_pendings = pending->next;
+        exec->free_pendings = pending->next;
     else
         TRY(CCL_NEW(&pending, 1));
     *pending = (struct ccl_pending){
@@ -109,7 +111,7 @@ static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *qu
         .device = op->comm->device,
         .stream = op->stream,
         .bytes = bytes_of(op),
-        .group = clique->ngroups,
+        .group = exec->ngroups,
     };
     if (queue->tail == NULL)
         queue->head = pending;
@@ -119,13 +121,13 @@ static ncclResult_t push_pending(struct ccl_clique *clique, struct ccl_queue *qu
     return ncclSuccess;
 }
 
-static void pop_pending(struct ccl_clique *clique, struct ccl_queue *queue)
+static void pop_pending(struct ccl_exec *exec, struct ccl_queue *queue)
 {
     struct ccl_pending *pending = queue->head;
     queue->head = pending->next;
     if (queue->head == NULL) queue->tail = NULL;
-    pending->next = clique->free_pendings;
-    clique->free_pendings = pending;
+    pending->next = exec->free_pendings;
+    exec->free_pendings = pending;
 }
 
 /* Collectives that became messages may differ in more than the size. */
@@ -144,15 +146,14 @@ static ncclResult_t fail_sizes(struct ccl_clique *clique, const struct ccl_op *o
 }
 
 /* The second call of a message. */
-static ncclResult_t match(struct ccl_clique *clique, struct ccl_queue *queue,
-                          const struct ccl_op *op)
+static ncclResult_t match(struct ccl_exec *exec, struct ccl_queue *queue, const struct ccl_op *op)
 {
     struct ccl_pending first = *queue->head;
-    if (first.bytes != bytes_of(op)) return fail_sizes(clique, op, &first);
-    pop_pending(clique, queue);
+    if (first.bytes != bytes_of(op)) return fail_sizes(exec->clique, op, &first);
+    pop_pending(exec, queue);
     int same_stream = first.stream == op->stream && first.device == op->comm->device;
-    if (!same_stream || first.group == clique->ngroups) return ncclSuccess;
-    return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+    if (!same_stream || first.group == exec->ngroups) return ncclSuccess;
+    return ccl_clique_fail(exec->clique, ncclInvalidUsage, 1,
                            "ranks %d and %d send and receive on the same stream but not in the "
                            "same group: each would wait for the other (call them between "
                            "ncclGroupStart and ncclGroupEnd)",
@@ -172,7 +173,10 @@ static ncclResult_t get_conn(struct ncclComm *comm, int peer, int is_send, struc
             .sender = (uint16_t)(is_send ? comm->rank : peer),
             .receiver = (uint16_t)(is_send ? peer : comm->rank),
         };
-        TRY(ccl_clique_conn(comm->clique, &id, CCL_PROTO_SIMPLE, is_send, slot));
+        pthread_mutex_lock(&comm->clique->lock);
+        ncclResult_t rc = ccl_clique_conn(comm->clique, &id, CCL_PROTO_SIMPLE, is_send, slot);
+        pthread_mutex_unlock(&comm->clique->lock);
+        TRY(rc);
     }
     *out = *slot;
     return ncclSuccess;
@@ -196,18 +200,18 @@ static ncclResult_t add_half(struct ccl_party *party, const struct ccl_op *op)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_pairs_post(struct ccl_clique *clique, const struct ccl_record *record)
+ncclResult_t ccl_pairs_post(struct ccl_exec *exec, const struct ccl_record *record)
 {
     const struct ccl_op *op = &record->op;
     struct ccl_party *party;
-    TRY(find_party(clique, op, &party));
+    TRY(find_party(exec, op, &party));
     TRY(add_half(party, op));
-    if (!ccl_clique_is_local(clique, op->root)) return ncclSuccess;
+    if (exec->clique->topo->exec_of[op->root] != exec->index) return ncclSuccess;
     int is_send = op->coll == CCL_SEND;
     struct ccl_queue *queue =
-        queue_of(clique, is_send ? op->comm->rank : op->root, is_send ? op->root : op->comm->rank);
-    if (queue->head != NULL && queue->head->coll != op->coll) return match(clique, queue, op);
-    return push_pending(clique, queue, op);
+        queue_of(exec, is_send ? op->comm->rank : op->root, is_send ? op->root : op->comm->rank);
+    if (queue->head != NULL && queue->head->coll != op->coll) return match(exec, queue, op);
+    return push_pending(exec, queue, op);
 }
 
 /* ---- launches ---- */
@@ -292,42 +296,41 @@ static ncclResult_t launch_party(struct ccl_party *party)
     return rc;
 }
 
-static ncclResult_t check_self(struct ccl_clique *clique, const struct ccl_party *party)
+static ncclResult_t check_self(struct ccl_exec *exec, const struct ccl_party *party)
 {
     for (uint32_t i = 0; i < party->ncomms; i++) {
         int rank = party->comms[i]->rank;
-        const struct ccl_pending *pending = queue_of(clique, rank, rank)->head;
+        const struct ccl_pending *pending = queue_of(exec, rank, rank)->head;
         if (pending != NULL)
-            return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+            return ccl_clique_fail(exec->clique, ncclInvalidUsage, 1,
                                    "rank %d %s itself without the matching call in the same group",
                                    rank, pending->coll == CCL_SEND ? "sends to" : "receives from");
     }
     return ncclSuccess;
 }
 
-ncclResult_t ccl_pairs_flush(struct ccl_clique *clique)
+ncclResult_t ccl_pairs_flush(struct ccl_exec *exec)
 {
     ncclResult_t rc = ncclSuccess;
-    for (struct ccl_party *party = clique->open_parties; party != NULL; party = party->next) {
-        if (rc == ncclSuccess) rc = check_self(clique, party);
+    for (struct ccl_party *party = exec->open_parties; party != NULL; party = party->next) {
+        if (rc == ncclSuccess) rc = check_self(exec, party);
         if (rc != ncclSuccess || party->npairs == 0) continue;
         ccl_device()->base.set(party->device);
         rc = launch_party(party);
     }
-    while (clique->open_parties != NULL) {
-        struct ccl_party *party = clique->open_parties;
-        clique->open_parties = party->next;
-        append_party(&clique->flying_parties, &clique->flying_tail, party);
+    while (exec->open_parties != NULL) {
+        struct ccl_party *party = exec->open_parties;
+        exec->open_parties = party->next;
+        append_party(&exec->flying_parties, &exec->flying_tail, party);
     }
-    clique->open_tail = NULL;
-    clique->ngroups++;
+    exec->open_tail = NULL;
+    exec->ngroups++;
     return rc;
 }
 
-void ccl_pairs_free(struct ccl_clique *clique)
+void ccl_pairs_free(struct ccl_exec *exec)
 {
-    struct ccl_party *lists[] = {clique->open_parties, clique->flying_parties,
-                                 clique->free_parties};
+    struct ccl_party *lists[] = {exec->open_parties, exec->flying_parties, exec->free_parties};
     for (int i = 0; i < 3; i++)
         while (lists[i] != NULL) {
             struct ccl_party *party = lists[i];
@@ -336,14 +339,14 @@ void ccl_pairs_free(struct ccl_clique *clique)
             ccl_free(party->comms);
             ccl_free(party);
         }
-    clique->open_parties = clique->open_tail = NULL;
-    clique->flying_parties = clique->flying_tail = clique->free_parties = NULL;
-    size_t nranks = clique->topo == NULL ? 0 : clique->topo->nranks;
-    for (size_t q = 0; clique->queues != NULL && q < nranks * nranks; q++)
-        while (clique->queues[q].head != NULL) pop_pending(clique, &clique->queues[q]);
-    while (clique->free_pendings != NULL) {
-        struct ccl_pending *pending = clique->free_pendings;
-        clique->free_pendings = pending->next;
+    exec->open_parties = exec->open_tail = NULL;
+    exec->flying_parties = exec->flying_tail = exec->free_parties = NULL;
+    for (size_t q = 0; exec->queues != NULL && q < (size_t)exec->nlocal * exec->nlocal; q++)
+        while (exec->queues[q].head != NULL) pop_pending(exec, &exec->queues[q]);
+    ccl_free(exec->queues);
+    while (exec->free_pendings != NULL) {
+        struct ccl_pending *pending = exec->free_pendings;
+        exec->free_pendings = pending->next;
         ccl_free(pending);
     }
 }

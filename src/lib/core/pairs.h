@@ -1,7 +1,7 @@
 /* pairs.h: send and receive. A message is a pair of calls; each pair is on its own.
  *
  * Each call becomes its half of the message, over a connection between the two ranks. All calls on
- * one stream in one group form a party: one kernel for all its halves. The lock of the clique is
+ * one stream in one group form a party: one kernel for all its halves. The executor's lock is
  * held throughout.
  */
 #ifndef CCL_CORE_PAIRS_H
@@ -23,10 +23,10 @@ struct ccl_party {
 };
 
 /* Posts one send or receive. Lock held. */
-ncclResult_t ccl_pairs_post(struct ccl_clique *clique, const struct ccl_record *record);
+ncclResult_t ccl_pairs_post(struct ccl_exec *exec, const struct ccl_record *record);
 /* After all records of a group end: launches a kernel for each party.
  * ncclInvalidUsage when a rank sends to itself without receiving it in the same group. */
-ncclResult_t ccl_pairs_flush(struct ccl_clique *clique);
-void ccl_pairs_free(struct ccl_clique *clique);
+ncclResult_t ccl_pairs_flush(struct ccl_exec *exec);
+void ccl_pairs_free(struct ccl_exec *exec);
 
 #endif

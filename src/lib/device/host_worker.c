@@ -2,7 +2,7 @@
  *
  * Started at the first enqueue; ended and joined when nobody holds the devices any more and
  * nothing is pending, or by reset. A worker rests unless somebody calls it; one of them, the
- * watcher, looks around every 100 us while operations keep coming, so that an enqueue need not
+ * watcher, looks around now and then while operations keep coming, so that an enqueue need not
  * wake anybody. Host functions have a thread of their own, since they may block, and since a
  * thread that synchronizes may hold a lock that a function of another stream wants.
  */
@@ -22,7 +22,8 @@
 
 enum {
     MAX_THREADS = 257,
-    WATCH_US = 100,
+    WATCH_US = 100,           /* while the engine has operations */
+    WATCH_KEPT_US = 500,      /* while streams keep small kernels that their threads run */
     WATCH_IDLE_NS = 10000000, /* the watch ends after so long without an enqueue */
 };
 
@@ -90,7 +91,8 @@ static uint32_t keep_watch(struct ccl_host_thread *me, struct look *look)
         is_over = 0;
     }
     e->watcher = is_over ? NULL : me;
-    return is_over ? 0 : WATCH_US;
+    if (is_over) return 0;
+    return e->pending > 0 ? WATCH_US : WATCH_KEPT_US;
 }
 
 static void *run_worker(void *self)

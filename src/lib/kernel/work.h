@@ -63,7 +63,7 @@ enum { CCL_FIFO_MAX_DEPTH = 64 };
 enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_NPROTOS };
 
 /* The ring of LL: data bytes of a slot (a multiple of 64), depth, bytes that a slot takes. */
-enum { CCL_LL_SLOT_BYTES = 8192, CCL_LL_DEPTH = 8 };
+enum { CCL_LL_SLOT_BYTES = 2048, CCL_LL_DEPTH = 32 };
 #define CCL_LL_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes) + 64)
 
 /* What the sender says of a slot, in one cache line: the receiver misses once for a short message.
@@ -97,8 +97,10 @@ struct ccl_bell;
 struct ccl_call {
     uint64_t number;  /* of the collective, from 1; 0: none */
     uint64_t what[2]; /* that in which all ranks must agree; core/agree.c */
-    uint64_t rank;    /* one that called it */
+    uint64_t how;     /* low CCL_CALL_RANK_BITS: one rank that called it; above: hash of its plan,
+                         0 before the launch */
 };
+enum { CCL_CALL_RANK_BITS = 16 };
 
 /* The latest calls of an executor, by number; all others may read it. */
 enum { CCL_NCALLS = 256 };
