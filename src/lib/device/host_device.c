@@ -103,6 +103,7 @@ static uint32_t count_lanes(int device)
 static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
 {
     struct ccl_host_goal goal = {.ready = ready, .arg = arg};
+    ccl_host_advance();
     return ccl_host_help(&goal, timeout_us);
 }
 

@@ -177,6 +177,7 @@ void ccl_host_let_keep(struct ccl_host_stream *stream); /* (locked) */
 void ccl_host_end_keep(struct ccl_host_stream *stream); /* (locked) */
 uint64_t ccl_host_watch_kept(void);                     /* (locked) */
 uint32_t ccl_host_count_kept(void);                     /* (locked) */
+int ccl_host_stop_keeping(void);                        /* (locked) */
 void ccl_host_forget_kept(void);
 
 /* host_sleep.c: the list of sleeping threads (all locked). */

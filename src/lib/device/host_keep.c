@@ -336,6 +336,19 @@ uint32_t ccl_host_count_kept(void)
     return n;
 }
 
+/* Before the threads end: without them nobody would look after a kernel. The next launch goes to
+ * the engine, which starts them. 0 when some stream has a kernel. */
+int ccl_host_stop_keeping(void)
+{
+    for (struct ccl_host_stream *at = known; at != NULL; at = at->next_known) {
+        if (!try_take(at, CCL_HOST_OPEN)) return 0;
+        if (at->kept != NULL) ccl_host_give_op(at->kept);
+        at->kept = NULL;
+        let_go(at, CCL_HOST_OPEN);
+    }
+    return 1;
+}
+
 /* Takes the kernels that were kept at the last look already. Returns how many operations the
  * streams that may keep some have seen since then. */
 uint64_t ccl_host_watch_kept(void)

@@ -221,7 +221,7 @@ static void stop_locked(int even_if_held)
     struct ccl_host_engine *e = &ccl_host;
     if (nthreads == 0 || is_engine_thread || (nholds > 0 && !even_if_held)) return;
     ccl_host_lock();
-    int is_idle = e->pending == 0 && ccl_host_count_kept() == 0;
+    int is_idle = e->pending == 0 && ccl_host_stop_keeping();
     if (is_idle) e->is_running = 0; /* an enqueue from now on waits for life_lock */
     ccl_host_unlock();
     if (is_idle) join_threads();

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <stdlib.h>
 
 enum { POLL_LIMIT_MS = 20000 };
 
@@ -29,7 +30,9 @@ struct step_args {
 static void launch(cudaStream_t stream, ccl_host_kernel *kernel, const void *args, size_t bytes)
 {
     struct ccl_launch_spec spec = {.args = args, .args_bytes = bytes, .nlanes = 1, .host = kernel};
+    spec.is_small = getenv("DEVICE_SMALL") != NULL;
     CHECK_OK(ccl_device()->launch(stream, &spec));
+    if (spec.is_small) ccl_device()->advance();
 }
 
 void kit_open(_Atomic uint32_t *gate)

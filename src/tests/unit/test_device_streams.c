@@ -394,6 +394,16 @@ static void test_one_thread(void)
     run_child("child:knot_opens", "CHORUS_HOST_THREADS=1");
 }
 
+/* The same with kernels that the threads run themselves where they can. */
+static void test_small(void)
+{
+    static const char *const names[] = {
+        "order",         "progress_alone", "destroy_waits", "events_join",
+        "wait_captures", "host_func",      "two_syncs",     "ranks_as_threads",
+        "meet",          "programs",       "knot"};
+    for (size_t i = 0; i < TEST_COUNT(names); i++) run_child(names[i], "DEVICE_SMALL=1");
+}
+
 static const struct test_case cases[] = {
     {"order", test_order, 0},
     {"progress_alone", test_progress_alone, 0},
@@ -409,6 +419,7 @@ static const struct test_case cases[] = {
     {"knot", test_knot, 0},
     {"started_holds_not", test_started_holds_not, 0},
     {"one_thread", test_one_thread, 0},
+    {"small", test_small, 120},
     {"child:meet", child_meet, 0},
     {"child:programs", child_programs, 0},
     {"child:knot_hangs", child_knot_hangs, 0},
