@@ -66,7 +66,7 @@ static int make_self(void)
         atomic_store_explicit(&is_registered, can, memory_order_relaxed);
         struct ccl_bell *bell = page != NULL ? page : &private_bell;
         if (bell != atomic_load_explicit(&self_bell, memory_order_relaxed))
-            bell->does_barrier = (uint32_t)can; /* nobody has seen it yet */
+            atomic_store_explicit(&bell->does_barrier, (uint32_t)can, memory_order_relaxed);
         /* Release publishes a page of zeros but for that. */
         atomic_store_explicit(&self_bell, bell, memory_order_release);
         if (page != NULL) wake_all(&private_bell);
@@ -109,7 +109,8 @@ void ccl_bell_unmap(struct ccl_bell *bell)
 
 void ccl_bell_ring(struct ccl_bell *bell)
 {
-    if (bell->does_barrier && atomic_load_explicit(&is_registered, memory_order_relaxed))
+    if (atomic_load_explicit(&bell->does_barrier, memory_order_relaxed) &&
+        atomic_load_explicit(&is_registered, memory_order_relaxed))
         atomic_signal_fence(memory_order_seq_cst);
     else
         atomic_thread_fence(memory_order_seq_cst);
@@ -122,7 +123,9 @@ uint32_t ccl_bell_prepare(struct ccl_bell *bell)
     uint32_t seen = atomic_load_explicit(&bell->rings, memory_order_relaxed);
     atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    if (bell->does_barrier) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    if (atomic_load_explicit(&bell->does_barrier, memory_order_relaxed) &&
+        membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+        atomic_store_explicit(&bell->does_barrier, 0, memory_order_relaxed);
     return seen;
 }
 

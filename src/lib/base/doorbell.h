@@ -18,7 +18,7 @@
 struct ccl_bell {
     _Alignas(64) _Atomic uint32_t rings; /* futex word */
     _Atomic uint32_t sleepers;
-    uint32_t does_barrier; /* sleepers order ringers from afar; set before anyone maps the bell */
+    _Atomic uint32_t does_barrier; /* sleepers order ringers from afar; 0 as soon as they cannot */
 };
 
 /* This process's bell; made at first use. On failure of memfd or mmap it lies in private memory

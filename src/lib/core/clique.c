@@ -54,12 +54,6 @@ ncclResult_t ccl_clique_error(struct ccl_clique *clique)
     return (ncclResult_t)atomic_load_explicit(&clique->error, memory_order_acquire);
 }
 
-int ccl_clique_is_local(const struct ccl_clique *clique, int rank)
-{
-    const struct ccl_topo *topo = clique->topo;
-    return topo->proc_of_exec[topo->exec_of[rank]] == clique->proc;
-}
-
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
 {
     for (uint16_t e = 0; e < clique->nlocal_execs; e++)
@@ -384,7 +378,6 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
         conn->depth = clique->depth;
     }
     conn->peer = peer;
-    conn->is_send = (uint32_t)is_send;
     conn->bell = clique->bells[proc];
     if (id->of_ranks) set_home(clique, conn, same_process, is_send ? clique->proc : proc);
     *out = conn;

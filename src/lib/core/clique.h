@@ -28,7 +28,7 @@ struct ccl_party;
 struct ccl_plan;
 struct ccl_recipe;
 
-/* Tickets taken by launched kernels (lock of the clique), and the one that is due. */
+/* Tickets taken by launched kernels (lock of the executor), and the one that is due. */
 struct ccl_turn {
     uint64_t taken, due;
 };
@@ -40,7 +40,7 @@ struct ccl_pending {
     int rank, device; /* of the caller, which may have gone meanwhile */
     cudaStream_t stream;
     uint64_t bytes;
-    uint64_t group; /* in which it was called, as clique.ngroups */
+    uint64_t group; /* in which it was called, as exec.ngroups */
 };
 struct ccl_queue {
     struct ccl_pending *head, *tail;
@@ -133,7 +133,6 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
-int ccl_clique_is_local(const struct ccl_clique *clique, int rank);
 /* One process holds all ranks. */
 static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
 {

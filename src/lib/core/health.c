@@ -138,9 +138,8 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     }
     if (atomic_load(&comm->flying) == 0)
         snprintf(text, bytes, "idle");
-    else if (!describe_set(comm->exec, comm, text, bytes) &&
-             !describe_pending(comm->exec, comm, text, bytes) &&
-             !describe_halves(comm, text, bytes))
+    else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
+             !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);
     return ncclSuccess;

@@ -192,7 +192,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
     work->owner = set;
-    if (work->turn != NULL) ccl_turn_take(&set->exec->turn, &work->ticket);
+    if (work->turn != NULL) work->ticket = set->exec->turn.taken++;
     work->signature = sign_op(recipe->sign, set);
     set->call.how |= recipe->plan_hash << CCL_CALL_RANK_BITS;
     board_add_plan(set->exec->board, &set->call);

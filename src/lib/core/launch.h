@@ -1,5 +1,4 @@
-/* launch.h: filling works and handing them to the device. Lock of the executor held, or of the
- * clique for messages.
+/* launch.h: filling works and handing them to the device. Lock of the executor held.
  */
 #ifndef CCL_CORE_LAUNCH_H
 #define CCL_CORE_LAUNCH_H
@@ -24,11 +23,6 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
 /* Kernels that share connections or meetings run in issue order, whatever their streams: each
  * waits for its ticket to be due. An event between the streams would do the same, but its record
  * stands behind the kernel and would hold up other streams that share the hardware queue. */
-static inline uint64_t *ccl_turn_take(struct ccl_turn *turn, uint64_t *ticket)
-{
-    *ticket = turn->taken++;
-    return &turn->due;
-}
 
 /* Called when the kernel retires, whose turn it is (or the communicator was aborted). Release
  * publishes what it left in its connections. */

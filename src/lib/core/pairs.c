@@ -274,7 +274,8 @@ static ncclResult_t launch_party(struct ccl_party *party)
                  .nexecs = clique->topo->nexecs,
                  .self = comm->exec->index,
                  .abort_word = &clique->abort_word,
-                 .error = &clique->kernel_error},
+                 .error = &clique->kernel_error,
+                 .bell = ccl_bell_self()},
         .party = party,
     };
     if (clique->topo->nexecs > 1)

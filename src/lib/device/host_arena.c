@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -219,8 +220,10 @@ void ccl_host_arena_give(void *memory, size_t bytes, uint32_t arena_number)
     if (owner == getpid() && arena_number == number) {
         size_t at = (size_t)((char *)memory - (char *)arena.base);
         bytes = round_up(bytes);
-        /* A failure costs memory, nothing else. */
-        fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
+        /* Whoever takes the range next expects zeros. */
+        if (fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                      (off_t)bytes) != 0)
+            memset(memory, 0, bytes);
         give_range(at, bytes);
         adjust_open();
     }

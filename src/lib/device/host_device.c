@@ -103,7 +103,8 @@ static uint32_t count_lanes(int device)
 static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
 {
     struct ccl_host_goal goal = {.ready = ready, .arg = arg};
-    ccl_host_advance();
+    if (ready != NULL && ready(arg)) return 1;
+    ccl_host_give_own();
     return ccl_host_help(&goal, timeout_us);
 }
 

@@ -3,7 +3,8 @@
  *
  * One mutex guards everything here that is not marked atomic; it is dropped while lanes,
  * retire functions and host functions run. An operation lives in exactly one place: the free
- * list, a queue, the started lanes, the list of host functions, or the hands of one thread.
+ * list, a queue, the started lanes, the list of host functions, a stream that keeps it, or the
+ * hands of one thread.
  */
 #ifndef CCL_DEVICE_HOST_ENGINE_H
 #define CCL_DEVICE_HOST_ENGINE_H
@@ -82,8 +83,9 @@ struct ccl_host_stream {
     struct ccl_host_stream *next_known;
     int is_known;
     uint64_t seq_seen; /* by the watcher: `submitted` at its last look */
-    /* Written under the engine lock; read without it by queries. The release store of
-     * `completed` publishes all effects of the operations up to it. */
+    /* Written by whoever made the stream BUSY, `completed` also under the engine lock; read by
+     * queries at any time. The release store of `completed` publishes all effects of the
+     * operations up to it. */
     _Atomic uint64_t submitted, completed;
 };
 
@@ -164,11 +166,13 @@ void ccl_host_hand_over(void);                                       /* (locked)
 void ccl_host_relax(void);
 
 /* host_keep.c. _keep takes a small kernel on an idle stream, else 0 and it is to be enqueued;
- * _advance runs what the thread keeps once; _run_kept runs a kept kernel of the stream until
- * `completed` reaches the value (1), else (0) the engine has it; _claim and _release bracket
- * what appends to a stream's queue: they take the stream and the lock. */
+ * _advance runs what the thread keeps once, _give_own leaves all of it to the engine; _run_kept
+ * runs a kept kernel of the stream until `completed` reaches the value (1), else (0) the engine has
+ * it; _claim and _release bracket what appends to a stream's queue: they take the stream and the
+ * lock. */
 int ccl_host_keep(struct ccl_host_stream *stream, const struct ccl_launch_spec *spec);
 void ccl_host_advance(void);
+void ccl_host_give_own(void);
 int ccl_host_run_kept(struct ccl_host_stream *stream, uint64_t value);
 void ccl_host_poll_kept(struct ccl_host_stream *stream);
 void ccl_host_claim(struct ccl_host_stream *stream);

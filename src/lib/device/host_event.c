@@ -113,6 +113,7 @@ ncclResult_t ccl_host_event_sync(chorus_event_t event)
     struct ccl_host_record *record = latest_record(event);
     if (record == NULL) return ncclSuccess;
     struct ccl_host_goal goal = {.word = &record->done, .value = 1};
+    ccl_host_give_own();
     ccl_host_wait(&goal);
     release_record(record);
     return ncclSuccess;

@@ -11,6 +11,7 @@
 #include "device/host_engine.h"
 
 #include "base/clock.h"
+#include "base/doorbell.h"
 
 #include <sched.h>
 
@@ -107,13 +108,16 @@ static int run_kept(struct ccl_host_stream *stream)
     if (op->retire != NULL) op->retire(op->args);
     /* Release pairs with the acquire of queries and waits, as in ccl_host_complete. */
     atomic_store_explicit(&stream->completed, op->seq, memory_order_release);
+    ccl_bell_ring(ccl_bell_self()); /* for those that wait beside the engine */
     return 1;
 }
 
-/* Runs the kernel once if the stream keeps one and nobody has it. 1 when it still keeps it. */
+/* Runs the kernel once if the stream keeps one and nobody has it. 1 when it may still keep it. */
 static int try_run(struct ccl_host_stream *stream)
 {
-    if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) return 0;
+    uint32_t is = look(stream);
+    if (is != CCL_HOST_KEEPS) return is == CCL_HOST_BUSY;
+    if (!try_take(stream, CCL_HOST_KEEPS)) return 1;
     int is_done = run_kept(stream);
     if (is_done)
         let_go(stream, CCL_HOST_OPEN);
@@ -130,6 +134,15 @@ static void drop_stale(void)
     own.n = 0;
 }
 
+/* Each stream stands in the list once, and not when this thread has finished its kernel. */
+static void forget(const struct ccl_host_stream *stream)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < own.n; i++)
+        if (own.streams[i] != stream) own.streams[n++] = own.streams[i];
+    own.n = n;
+}
+
 /* Runs what the thread keeps, each once, but for `except`. */
 static void run_own(const struct ccl_host_stream *except)
 {
@@ -141,7 +154,7 @@ static void run_own(const struct ccl_host_stream *except)
 }
 
 /* The watcher looks after kernels that their threads forget. It ends its watch, then looks for
- * kept ones once more (ccl_host_watch_kept); we keep one, then look whether it watches. */
+ * kept ones once more (keep_watch in host_worker.c); we keep one, then look whether it watches. */
 static void call_watcher(void)
 {
     struct ccl_host_engine *e = &ccl_host;
@@ -153,10 +166,12 @@ static void call_watcher(void)
 
 /* Runs a lone kernel until it is done or a moment is over: ranks that call at the same time need no
  * more. The stream stays BUSY, since what is ordered between threads in between would wait for
- * the cache line of the flag that the kernel has just set. 1 when the stream still keeps it. */
+ * the cache line of the flag that the kernel has just set. 1 when the stream may still keep it. */
 static int try_linger(struct ccl_host_stream *stream)
 {
-    if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) return 0;
+    uint32_t is = look(stream);
+    if (is != CCL_HOST_KEEPS) return is == CCL_HOST_BUSY;
+    if (!try_take(stream, CCL_HOST_KEEPS)) return 1;
     int is_done = run_kept(stream);
     for (int i = 0; !is_done && own.luck > 0 && i < LINGER_POLLS; i++) {
         ccl_host_relax();
@@ -182,6 +197,7 @@ void ccl_host_advance(void)
 int ccl_host_keep(struct ccl_host_stream *stream, const struct ccl_launch_spec *spec)
 {
     drop_stale();
+    if (own.n > 0) forget(stream);
     if (own.n == MAX_OWN || !try_take(stream, CCL_HOST_OPEN)) return 0;
     struct ccl_host_op *op = stream->kept;
     uint64_t seq = atomic_load_explicit(&stream->submitted, memory_order_relaxed) + 1;
@@ -194,7 +210,7 @@ int ccl_host_keep(struct ccl_host_stream *stream, const struct ccl_launch_spec *
     ccl_host_fill_kernel(op, spec);
     op->stream = stream;
     op->seq = seq;
-    atomic_store_explicit(&stream->submitted, seq, memory_order_relaxed);
+    atomic_store_explicit(&stream->submitted, seq, memory_order_release);
     let_go(stream, CCL_HOST_KEEPS);
     own.streams[own.n++] = stream;
     return 1;
@@ -243,8 +259,9 @@ static int pause_polling(struct patience *wait)
 
 /* Gives all that the thread keeps to the engine, where it will not be forgotten while the thread
  * sleeps. */
-static void give_own(void)
+void ccl_host_give_own(void)
 {
+    drop_stale();
     for (uint32_t i = 0; i < own.n; i++) {
         struct ccl_host_stream *stream = own.streams[i];
         if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) continue;
@@ -267,6 +284,7 @@ static int run_to_end(struct ccl_host_stream *stream)
         if (!pause_polling(&wait)) break;
     }
     note_luck(&wait, is_done);
+    forget(stream);
     if (is_done) {
         let_go(stream, CCL_HOST_OPEN);
         return 1;
@@ -291,13 +309,13 @@ int ccl_host_run_kept(struct ccl_host_stream *stream, uint64_t value)
         }
         sched_yield();
     }
-    give_own();
+    ccl_host_give_own();
     return 0;
 }
 
 void ccl_host_poll_kept(struct ccl_host_stream *stream)
 {
-    try_run(stream);
+    if (look(stream) != CCL_HOST_OPEN && try_run(stream)) call_watcher();
 }
 
 /* ---- the streams that may keep kernels (all locked) ---- */
@@ -312,6 +330,7 @@ void ccl_host_let_keep(struct ccl_host_stream *stream)
     if (stream->kept == NULL) rearm(stream);
     if (stream->is_known) return;
     stream->is_known = 1;
+    stream->seq_seen = atomic_load_explicit(&stream->submitted, memory_order_relaxed);
     stream->next_known = known;
     known = stream;
 }

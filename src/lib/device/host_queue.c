@@ -273,7 +273,7 @@ ncclResult_t ccl_host_enqueue(struct ccl_host_stream *stream, const struct ccl_h
     if (rc == ncclSuccess) {
         fill_op(op, req);
         op->seq = atomic_load_explicit(&stream->submitted, memory_order_relaxed) + 1;
-        atomic_store_explicit(&stream->submitted, op->seq, memory_order_relaxed);
+        atomic_store_explicit(&stream->submitted, op->seq, memory_order_release);
         ccl_host_append(op, stream);
         if (req->spec != NULL && req->spec->is_small) ccl_host_let_keep(stream);
     }

@@ -113,7 +113,7 @@ static void wait_idle(struct ccl_host_stream *stream)
 {
     struct ccl_host_goal goal = {
         .word = &stream->completed,
-        .value = atomic_load_explicit(&stream->submitted, memory_order_relaxed)};
+        .value = atomic_load_explicit(&stream->submitted, memory_order_acquire)};
     if (!ccl_host_run_kept(stream, goal.value)) ccl_host_wait(&goal);
 }
 

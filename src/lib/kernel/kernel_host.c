@@ -31,7 +31,7 @@ enum ccl_run ccl_kernel_gate(void *args, uint32_t lane, struct ccl_cursor *curso
         store_release32(&work->gate->reached, 1);
         ccl_bell_ring(work->bell);
     }
-    /* Acquire pairs with open_gate: the operation's results are visible to this stream. */
+    /* Acquire pairs with retire_set: the operation's results are visible to this stream. */
     if (load_acquire32(&work->gate->left) == 0) return CCL_RUN_DONE;
     return load_acquire32(work->abort_word) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
 }

@@ -95,9 +95,10 @@ CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
 
 /* The next message of the connection may go, in whatever kernel. Release publishes what this one
  * left in the connection. */
-CCL_DEVICE void pass_turn(const struct ccl_pair *pair)
+CCL_DEVICE void pass_turn(const struct ccl_pairs *work, const struct ccl_pair *pair)
 {
     store_release(&pair->conn->turn, pair->ticket + 1);
+    ccl_bell_ring(work->bell);
 }
 
 /* 1 when the pair moved on. */
@@ -117,7 +118,7 @@ CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
     }
     if (pair->moved == pair->bytes) pair->state = CCL_PAIR_DONE;
     if (pair->state == CCL_PAIR_DONE) set_note(pair->note, CCL_WAIT_NONE, 0);
-    if (before == CCL_PAIR_MOVING && pair->state != CCL_PAIR_MOVING) pass_turn(pair);
+    if (before == CCL_PAIR_MOVING && pair->state != CCL_PAIR_MOVING) pass_turn(work, pair);
     return 1;
 }
 
@@ -127,7 +128,6 @@ CCL_DEVICE int wait_pairs(struct ccl_pairs *work)
     if (work->boards == NULL || ++work->nwaits < CCL_LONG_WAIT) return 0;
     for (uint32_t e = 0; e < work->nexecs; e++) {
         if (e == work->self || !board_differs(work->boards[e], &work->call)) continue;
-        set_note(work->pairs[0].note, CCL_WAIT_DISAGREE, e);
         set_error(work->error, CCL_ERROR_MISMATCH);
         return 1;
     }

@@ -115,8 +115,7 @@ struct ccl_conn {
     uint64_t seq; /* slots filled (sender) or drained (receiver) so far by this end */
     uint32_t slot_bytes;
     uint16_t depth;
-    uint16_t peer; /* executor, or rank for send/recv connections */
-    uint32_t is_send;
+    uint16_t peer;         /* executor, or rank for send/recv connections */
     struct ccl_bell *bell; /* of the process at the other end */
     uint64_t credit_seen;  /* LL: the sender's latest look at ll_credit */
     char *scratch;         /* LL: [slot_bytes] plain data of the slot in work */
@@ -136,10 +135,10 @@ enum { CCL_PLACE_FROM_BYTES = 32 << 10 }; /* between processes: below, two copie
 /* ---- joins ---- */
 
 /* A member's stream meets the executor's kernel here when no event can join them: the stream's
- * gate kernel raises `reached` and stays until `open`. */
+ * gate kernel raises `reached` and stays while `left` is set. */
 struct ccl_gate {
     uint32_t reached; /* release by the gate kernel: the stream's earlier work is visible */
-    uint32_t left;    /* works that the gate still waits for; the last one opens it (release) */
+    uint32_t left;    /* 1 until the executor's kernel has retired (release) */
 };
 
 /* ---- collectives ---- */
@@ -259,7 +258,7 @@ struct ccl_pairs {
     uint32_t npairs, nexecs, self, nwaits;
     const uint32_t *abort_word;
     uint32_t *error;
-    void *owner;
+    struct ccl_bell *bell; /* of this process */
 };
 
 #ifndef __cplusplus
