@@ -83,7 +83,9 @@ struct ccl_fifo {
     uint64_t spare2[7];
     struct ccl_fifo_line lines[CCL_FIFO_MAX_DEPTH]; /* of the slots of SIMPLE */
 };
-enum { CCL_FIFO_RING_AT = sizeof(struct ccl_fifo) };
+/* A whole number of pages: a copy from a page's start to 128 bytes behind another's would run at
+ * half speed, since its loads look like its latest stores. */
+enum { CCL_FIFO_RING_AT = 8192 };
 
 /* A signature: what ranks must agree on, hashed, below the low bits of the operation's number. */
 #define CCL_SIGN_HASH_BITS 48
@@ -265,6 +267,7 @@ struct ccl_pairs {
 static_assert(sizeof(struct ccl_range) == 12, "ABI of ranges");
 static_assert(sizeof(struct ccl_step) == 52, "ABI of steps");
 static_assert(sizeof(struct ccl_fifo_line) == 64, "a line of a FIFO is a cache line");
+static_assert(sizeof(struct ccl_fifo) <= CCL_FIFO_RING_AT, "the ring follows the flags");
 static_assert(sizeof(struct ccl_slot) == 32, "ABI of slots");
 static_assert(sizeof(struct ccl_work) <= 4000, "a work fits the launch arguments");
 #endif
