@@ -18,7 +18,7 @@
 enum {
     MAX_OWN = 64,         /* kernels that a thread keeps at once */
     SPIN_NS = 2000,       /* runs that bring nothing go on so long */
-    YIELD_NS = 100000,    /* and then, each behind a yield, until here */
+    YIELD_NS = 400000,    /* and then, each behind a yield, until here */
     POLLS_PER_CLOCK = 16, /* runs between two looks at the clock */
     LINGER_POLLS = 16,    /* runs at the end of the call that launched */
     LUCK = 8,             /* waits in a row that spinning did not shorten: then no more spinning */

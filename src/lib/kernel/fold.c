@@ -45,6 +45,18 @@ static void copy_tiles(const struct ccl_fold *fold, size_t bytes, int streams)
     }
 }
 
+enum { LINE_BYTES = 64, MAX_AHEAD = 8 };
+
+/* Starts to fetch the sources' next tile while the results of this one are written: loads and
+ * streaming stores overlap then. */
+static void fetch_ahead(const struct ccl_fold *fold, size_t at, size_t bytes)
+{
+    for (uint32_t s = 0; s < fold->nsources && s < MAX_AHEAD; s++) {
+        const char *from = (const char *)fold->sources[s].data + at;
+        for (size_t i = 0; i < bytes; i += LINE_BYTES) __builtin_prefetch(from + i);
+    }
+}
+
 static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int streams)
 {
     uint64_t result[CCL_TILE];
@@ -54,6 +66,8 @@ static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int stream
     for (size_t first = 0; first < n_elems; first += CCL_TILE) {
         size_t n = n_elems - first < CCL_TILE ? n_elems - first : CCL_TILE;
         tiles[fold->type](fold, first, n, result);
+        size_t left = n_elems - first - n;
+        if (streams) fetch_ahead(fold, (first + n) * elem, (left < n ? left : n) * elem);
         write_targets(fold, first * elem, result, n * elem, streams);
     }
 }

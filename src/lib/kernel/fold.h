@@ -19,7 +19,7 @@ struct ccl_source {
     int scaled;
 };
 
-enum { CCL_FOLD_MAX = 2 * CCL_MAX_LOCAL, CCL_TILE = 1024 };
+enum { CCL_FOLD_MAX = 2 * CCL_MAX_LOCAL, CCL_TILE = 512 };
 
 struct ccl_fold {
     uint32_t nsources, ntargets;
