@@ -63,7 +63,7 @@ enum { CCL_FIFO_MAX_DEPTH = 64 };
 enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_NPROTOS };
 
 /* The ring of LL: data bytes of a slot (a multiple of 64), depth, bytes that a slot takes. */
-enum { CCL_LL_SLOT_BYTES = 2048, CCL_LL_DEPTH = 32 };
+enum { CCL_LL_SLOT_BYTES = 4096, CCL_LL_DEPTH = 16 };
 #define CCL_LL_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes) + 64)
 
 /* What the sender says of a slot, in one cache line: the receiver misses once for a short message.

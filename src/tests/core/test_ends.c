@@ -193,7 +193,8 @@ static void race_abort(void *arg, int i)
         return;
     }
     ncclComm_t comm = NULL;
-    while (comm == NULL && !atomic_load(&race->ended)) {
+    for (int ended = 0; comm == NULL && !ended;) {
+        ended = atomic_load(&race->ended); /* before the look: a handle that is left is found */
         comm = __atomic_load_n(&race->comms[0], __ATOMIC_ACQUIRE);
         if (comm == NULL) sched_yield();
     }

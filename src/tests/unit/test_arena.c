@@ -95,7 +95,7 @@ static void swap_block(struct block *block, uint32_t pick)
         block->memory = NULL;
         return;
     }
-    block->bytes = 1 + (pick >> 8) % (PAGE << pick % 8);
+    block->bytes = 1 + (pick >> 8) % ((uint64_t)PAGE << pick % 8);
     block->value = (int)(pick >> 24 | 1);
     CHECK_OK(DEV->alloc((void **)&block->memory, block->bytes));
     for (size_t i = 0; block->bytes >= PAGE && i < block->bytes; i += 509)
