@@ -83,21 +83,35 @@ static int find_other(const struct ccl_exec *exec, const struct ccl_call *call,
     return 0;
 }
 
-void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
+/* The first of the calls on the own board that another executor made differently; 0: none. */
+static int find_first(const struct ccl_exec *exec, struct ccl_call *first, struct ccl_call *theirs)
 {
-    struct ccl_clique *clique = exec->clique;
-    struct ccl_call first = {0}, theirs, mine, other;
+    struct ccl_call mine, other;
+    first->number = 0;
     for (int i = 0; i < CCL_NCALLS; i++) {
         uint64_t number = __atomic_load_n(&exec->board->calls[i].number, __ATOMIC_RELAXED);
         if (!board_read(exec->board, number, &mine)) continue;
-        if (first.number != 0 && first.number <= number) continue;
+        if (first->number != 0 && first->number <= number) continue;
         if (!find_other(exec, &mine, &other)) continue;
-        first = mine;
-        theirs = other;
+        *first = mine;
+        *theirs = other;
     }
+    return first->number != 0;
+}
+
+void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
+{
+    struct ccl_clique *clique = exec->clique;
+    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    struct ccl_call first, theirs;
+    /* Twice: the other may have made an earlier call while the first look was past that. */
+    int is_found = find_first(exec, &first, &theirs) && find_first(exec, &first, &theirs);
     /* The board may have moved on since the kernel was launched. */
-    if (first.number == 0 && call->number != 0 && find_other(exec, call, &theirs)) first = *call;
-    if (first.number != 0) fail(clique, &first, &theirs);
+    if (!is_found && call->number != 0 && find_other(exec, call, &theirs)) {
+        first = *call;
+        is_found = 1;
+    }
+    if (is_found) fail(clique, &first, &theirs);
 }
 
 /* The number that stands where call `number` would: less before it is made, more when others have

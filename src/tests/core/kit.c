@@ -454,7 +454,7 @@ void kit_await_error(struct kit_rank *rank, ncclResult_t code, const char *part)
 {
     ncclResult_t error;
     struct kit_op op = kit_simple(KIT_ALL_REDUCE, 1);
-    kit_until(has_failed, rank, 5000, "failure of the communicator");
+    kit_until(has_failed, rank, 20000, "failure of the communicator");
     CHECK_OK(ncclCommGetAsyncError(rank->comm, &error));
     CHECK_EQ(error, code);
     CHECK_EQ(kit_call(rank, &op), code);

@@ -96,6 +96,7 @@ static void test_forgotten(void)
 /* The default stream outlives the threads that look after kernels. */
 static void test_forgotten_anew(void)
 {
+    int nthreads = kit_count_threads(0);
     for (int life = 0; life < 3; life++) {
         CHECK_OK(ccl_device()->hold());
         warm_up(NULL);
@@ -106,7 +107,7 @@ static void test_forgotten_anew(void)
         await_done(&done);
         CHECK_OK(DEV->stream_sync(NULL));
         ccl_device()->drop();
-        kit_count_threads(1);
+        kit_count_threads(nthreads);
         CHECK_OK(ccl_device()->hold());
         atomic_store(&gate, 0);
         atomic_store(&done, 0);
