@@ -37,7 +37,7 @@ struct ccl_turn {
 struct ccl_pending {
     struct ccl_pending *next;
     enum ccl_coll coll;
-    int rank, device; /* of the caller, which may have gone meanwhile */
+    int rank; /* of the caller, which may have gone meanwhile */
     cudaStream_t stream;
     uint64_t bytes;
     uint64_t group; /* in which it was called, as exec.ngroups */

@@ -1,5 +1,5 @@
 /* group.c: groups. Between start and end, calls only collect records and initialisations; the
- * outermost end runs the initialisations, then posts all records of each clique at once.
+ * outermost end runs the initialisations, then posts all records of each executor at once.
  *
  * A failing call inside a group is kept and returned by the outermost end, which then drops the
  * group's work.

@@ -21,11 +21,10 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
                              _Atomic int *refs);
 
 /* Kernels that share connections or meetings run in issue order, whatever their streams: each
- * waits for its ticket to be due. An event between the streams would do the same, but its record
- * stands behind the kernel and would hold up other streams that share the hardware queue. */
-
-/* Called when the kernel retires, whose turn it is (or the communicator was aborted). Release
- * publishes what it left in its connections. */
+ * waits for its ticket to be due, and makes the next one due when it retires (or the communicator
+ * was aborted). An event between the streams would do the same, but its record stands behind the
+ * kernel and would hold up other streams that share the hardware queue. Release publishes what the
+ * kernel left in its connections. */
 static inline void ccl_turn_pass(uint64_t *due, uint64_t ticket)
 {
     __atomic_store_n(due, ticket + 1, __ATOMIC_RELEASE);

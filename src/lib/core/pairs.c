@@ -51,21 +51,18 @@ static ncclResult_t take_party(struct ccl_exec *exec, const struct ccl_op *op,
     else
         TRY(CCL_NEW(&party, 1));
     party->stream = op->stream;
-    party->device = op->comm->device;
     party->npairs = party->ncomms = 0;
     append_party(&exec->open_parties, &exec->open_tail, party);
     *out = party;
     return ncclSuccess;
 }
 
-/* The open party of a stream; the default stream has one handle on all devices. Parties are
- * launched in the order of their first call. */
+/* The open party of a stream. Parties are launched in the order of their first call. */
 static ncclResult_t find_party(struct ccl_exec *exec, const struct ccl_op *op,
                                struct ccl_party **out)
 {
     struct ccl_party *party = exec->open_parties;
-    while (party != NULL && (party->stream != op->stream || party->device != op->comm->device))
-        party = party->next;
+    while (party != NULL && party->stream != op->stream) party = party->next;
     if (party == NULL) TRY(take_party(exec, op, &party));
     *out = party;
     for (uint32_t i = party->ncomms; i > 0; i--)
@@ -108,7 +105,6 @@ static ncclResult_t push_pending(struct ccl_exec *exec, struct ccl_queue *queue,
     *pending = (struct ccl_pending){
         .coll = op->coll,
         .rank = op->comm->rank,
-        .device = op->comm->device,
         .stream = op->stream,
         .bytes = bytes_of(op),
         .group = exec->ngroups,
@@ -130,13 +126,11 @@ static void pop_pending(struct ccl_exec *exec, struct ccl_queue *queue)
     exec->free_pendings = pending;
 }
 
-/* Collectives that became messages may differ in more than the size. */
 static ncclResult_t fail_sizes(struct ccl_clique *clique, const struct ccl_op *op,
                                const struct ccl_pending *first)
 {
     int is_send = op->coll == CCL_SEND;
     uint64_t bytes = bytes_of(op);
-    ccl_agree_explain(op->comm->exec, &op->comm->call);
     return ccl_clique_fail(clique, ncclInvalidUsage, 1,
                            "rank %d sends %llu bytes to rank %d, which receives %llu",
                            is_send ? op->comm->rank : first->rank,
@@ -151,8 +145,7 @@ static ncclResult_t match(struct ccl_exec *exec, struct ccl_queue *queue, const 
     struct ccl_pending first = *queue->head;
     if (first.bytes != bytes_of(op)) return fail_sizes(exec->clique, op, &first);
     pop_pending(exec, queue);
-    int same_stream = first.stream == op->stream && first.device == op->comm->device;
-    if (!same_stream || first.group == exec->ngroups) return ncclSuccess;
+    if (first.stream != op->stream || first.group == exec->ngroups) return ncclSuccess;
     return ccl_clique_fail(exec->clique, ncclInvalidUsage, 1,
                            "ranks %d and %d send and receive on the same stream but not in the "
                            "same group: each would wait for the other (call them between "
@@ -316,7 +309,6 @@ ncclResult_t ccl_pairs_flush(struct ccl_exec *exec)
     for (struct ccl_party *party = exec->open_parties; party != NULL; party = party->next) {
         if (rc == ncclSuccess) rc = check_self(exec, party);
         if (rc != ncclSuccess || party->npairs == 0) continue;
-        ccl_device()->base.set(party->device);
         rc = launch_party(party);
     }
     while (exec->open_parties != NULL) {

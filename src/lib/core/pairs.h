@@ -14,7 +14,6 @@
 struct ccl_party {
     struct ccl_party *next;
     cudaStream_t stream;
-    int device;
     struct ncclComm **comms; /* of the ranks that take part */
     struct ccl_pair *pairs;
     uint32_t ncomms, npairs;

@@ -56,6 +56,14 @@ static void let_wait(struct ccl_host_stream *stream)
     atomic_store_explicit(&stream->keep, CCL_HOST_KEEPS, memory_order_seq_cst);
 }
 
+static void let_off(struct ccl_host_stream *stream, int is_done)
+{
+    if (is_done)
+        let_go(stream, CCL_HOST_OPEN);
+    else
+        let_wait(stream);
+}
+
 static uint32_t look(const struct ccl_host_stream *stream)
 {
     return atomic_load_explicit(&stream->keep, memory_order_relaxed);
@@ -73,6 +81,15 @@ static void give_kept(struct ccl_host_stream *stream, uint32_t was)
     if (was != CCL_HOST_KEEPS) return;
     ccl_host_append(stream->kept, stream);
     rearm(stream);
+}
+
+/* Gives the kernel of a BUSY stream to the engine. */
+static void give(struct ccl_host_stream *stream)
+{
+    ccl_host_lock();
+    give_kept(stream, CCL_HOST_KEEPS);
+    ccl_host_drain_kicks();
+    ccl_host_release(stream);
 }
 
 void ccl_host_claim(struct ccl_host_stream *stream)
@@ -119,10 +136,7 @@ static int try_run(struct ccl_host_stream *stream)
     if (is != CCL_HOST_KEEPS) return is == CCL_HOST_BUSY;
     if (!try_take(stream, CCL_HOST_KEEPS)) return 1;
     int is_done = run_kept(stream);
-    if (is_done)
-        let_go(stream, CCL_HOST_OPEN);
-    else
-        let_wait(stream);
+    let_off(stream, is_done);
     return !is_done;
 }
 
@@ -177,10 +191,7 @@ static int try_linger(struct ccl_host_stream *stream)
         ccl_host_relax();
         is_done = run_kept(stream);
     }
-    if (is_done)
-        let_go(stream, CCL_HOST_OPEN);
-    else
-        let_wait(stream);
+    let_off(stream, is_done);
     return !is_done;
 }
 
@@ -265,10 +276,7 @@ void ccl_host_give_own(void)
     for (uint32_t i = 0; i < own.n; i++) {
         struct ccl_host_stream *stream = own.streams[i];
         if (look(stream) != CCL_HOST_KEEPS || !try_take(stream, CCL_HOST_KEEPS)) continue;
-        ccl_host_lock();
-        give_kept(stream, CCL_HOST_KEEPS);
-        ccl_host_drain_kicks();
-        ccl_host_release(stream);
+        give(stream);
     }
     own.n = 0;
 }
@@ -289,10 +297,7 @@ static int run_to_end(struct ccl_host_stream *stream)
         let_go(stream, CCL_HOST_OPEN);
         return 1;
     }
-    ccl_host_lock();
-    give_kept(stream, CCL_HOST_KEEPS);
-    ccl_host_drain_kicks();
-    ccl_host_release(stream);
+    give(stream);
     return 0;
 }
 
