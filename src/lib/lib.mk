@@ -110,7 +110,22 @@ LIB_SRCS += src/lib/api/argcheck.c
 LIB_SRCS += src/lib/api/config.c
 
 # CUDA sources (.cu), compiled by nvcc where it is found.
-CU_SRCS +=
+CU_SRCS += src/lib/kernel/cuda_gate.cu
+CU_SRCS += src/lib/kernel/cuda_launch.cu
+CU_SRCS += src/lib/kernel/cuda_local_args.cu
+CU_SRCS += src/lib/kernel/cuda_local_bf16.cu
+CU_SRCS += src/lib/kernel/cuda_local_copy.cu
+CU_SRCS += src/lib/kernel/cuda_local_e4m3.cu
+CU_SRCS += src/lib/kernel/cuda_local_e5m2.cu
+CU_SRCS += src/lib/kernel/cuda_local_f16.cu
+CU_SRCS += src/lib/kernel/cuda_local_f32.cu
+CU_SRCS += src/lib/kernel/cuda_local_f64.cu
+CU_SRCS += src/lib/kernel/cuda_local_i32.cu
+CU_SRCS += src/lib/kernel/cuda_local_i64.cu
+CU_SRCS += src/lib/kernel/cuda_local_i8.cu
+CU_SRCS += src/lib/kernel/cuda_local_u32.cu
+CU_SRCS += src/lib/kernel/cuda_local_u64.cu
+CU_SRCS += src/lib/kernel/cuda_local_u8.cu
 
 # Public headers, installed.
 LIB_HEADERS += src/lib/chorus.h
