@@ -118,7 +118,7 @@ static size_t free_bytes(const struct perf_world *world)
         int counted = 0;
         for (int j = 0; j < i; j++) counted |= world->ranks[j].device == world->ranks[i].device;
         counted |= i > 0 && perf_devices_host_visible(); /* the host's memory is one */
-        struct chorus_device_info info = {.free_bytes = 0};
+        struct perf_device_info info = {.free_bytes = 0};
         if (!counted) perf_check(perf_devices()->info(world->ranks[i].device, &info), "device");
         sum += info.free_bytes;
     }
@@ -127,7 +127,7 @@ static size_t free_bytes(const struct perf_world *world)
 
 void perf_world_init(struct perf_world *world)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     size_t before = free_bytes(world);
     perf_watch_row("initialisation");
     perf_watch_phase(world->ranks, world->nlocal, "making the communicators");
@@ -145,7 +145,7 @@ void perf_world_init(struct perf_world *world)
 
 void perf_world_fini(struct perf_world *world)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     perf_watch_row("the end");
     perf_watch_phase(world->ranks, world->nlocal, "destroying the communicators");
     for (int i = 0; i < world->nlocal; i++) {
