@@ -159,12 +159,13 @@ CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
 BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
+PROBE        := $(if $(nvcc),$B/tests/probe)
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda run test check-all tidy tune install uninstall \
-        dist clean plots check-layers format help report FORCE
+.PHONY: all lib drivers tests bench examples cuda probes run test check-all tidy tune install \
+        uninstall dist clean plots check-layers format help report FORCE
 .SECONDARY:
 
 all: report lib drivers examples
@@ -180,6 +181,7 @@ tune: drivers $B/tests/fit_costs
 	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
+probes: report $(PROBE)
 
 report:
 	@echo "MPI:  $(strip $(mpi_says))"
@@ -293,6 +295,10 @@ $B/bench/bench_mpi: $(BENCH_MPI) $(call objects,$(BENCH_LOOP)) $B/flags
 	@mkdir -p $(@D)
 	$(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) \
 	  $(LDFLAGS) -MMD -MP -MF $B/obj/bench_mpi.d -o $@ $(filter %.c %.o,$^) $(LIBS)
+# The runtime of CUDA is linked statically, the driver is looked up when the probes run.
+$B/tests/probe: $(patsubst %.cu,$B/obj/%.cu.o,$(PROBE_SRCS))
+	@mkdir -p $(@D)
+	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lpthread
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
 $(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -380,6 +386,7 @@ Targets
   check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
+  probes        questions to a GPU; src/tests/probe/run.sh asks them all
   tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources

@@ -179,6 +179,21 @@ test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 UNIT_BENCHES += bench_device
 UNIT_BENCHES += fit_costs
 
+# Questions to CUDA and a GPU, one program, compiled by nvcc where it is found; `make probes`.
+PROBE_SRCS += src/tests/probe/args.cu
+PROBE_SRCS += src/tests/probe/calls.cu
+PROBE_SRCS += src/tests/probe/copies.cu
+PROBE_SRCS += src/tests/probe/gates.cu
+PROBE_SRCS += src/tests/probe/graphs.cu
+PROBE_SRCS += src/tests/probe/identity.cu
+PROBE_SRCS += src/tests/probe/ipc.cu
+PROBE_SRCS += src/tests/probe/joins.cu
+PROBE_SRCS += src/tests/probe/kit.cu
+PROBE_SRCS += src/tests/probe/main.cu
+PROBE_SRCS += src/tests/probe/memops.cu
+PROBE_SRCS += src/tests/probe/threads.cu
+PROBE_SRCS += src/tests/probe/words.cu
+
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c
 BENCH_LOOP += src/tests/bench/loop.c

@@ -86,12 +86,10 @@ static ncclResult_t take_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set
         TRY(make_set(exec, &set));
     set->next = NULL;
     set->seq = seq;
-    set->narrived = 0;
+    set->narrived = set->ngates = 0;
     for (uint16_t i = 0; i < exec->nlocal; i++) {
         struct ccl_member *member = &set->members[i];
         member->arrived = member->fresh = member->gated = 0;
-        /* A member without a gate needs no waiting for. */
-        set->gates[i] = (struct ccl_gate){.reached = 1, .left = 0};
     }
     if (exec->sets_tail == NULL)
         exec->sets = set;
@@ -165,9 +163,8 @@ static ncclResult_t gate_members(struct ccl_set *set)
         if (!member->arrived || !member->fresh) continue;
         member->fresh = 0;
         member->gated = 1;
-        set->gates[i] = (struct ccl_gate){.reached = 0, .left = 1};
-        TRY(ccl_launch_gate(&set->gates[i], member->record.op.comm, member->record.op.stream,
-                            &set->refs));
+        TRY(ccl_launch_gate(&set->gates[set->ngates++], member->record.op.comm,
+                            member->record.op.stream, &set->refs));
     }
     return ncclSuccess;
 }

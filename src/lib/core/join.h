@@ -42,9 +42,10 @@ struct ccl_set {
     uint64_t seq; /* which collective of the communicator, counted per rank */
     enum ccl_join_state state;
     uint16_t narrived, last; /* members; the one who completed the set */
+    uint16_t ngates;         /* in use */
     _Atomic int refs;        /* kernel and gates that have not retired */
     chorus_event_t done;
-    struct ccl_gate *gates;     /* [nlocal] */
+    struct ccl_gate *gates;     /* [nlocal] of members, in the order of their gating */
     struct ccl_member *members; /* [nlocal] */
 };
 

@@ -179,13 +179,6 @@ static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
     for (uint16_t i = 0; i < work->nlocal; i++) work->local[i] = slot_of(&set->members[i].record);
 }
 
-static int has_gates(const struct ccl_set *set)
-{
-    for (uint16_t i = 0; i < set->exec->nlocal; i++)
-        if (set->members[i].gated) return 1;
-    return 0;
-}
-
 static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct ccl_recipe *recipe)
 {
     const struct ccl_record *record = &set->members[set->last].record;
@@ -197,7 +190,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     set->call.how |= recipe->plan_hash << CCL_CALL_RANK_BITS;
     board_add_plan(set->exec->board, &set->call);
     work->call = set->call;
-    work->ngates = has_gates(set) ? work->nlocal : 0;
+    work->ngates = set->ngates;
     work->redop = record->factors.kind;
     work->flags |= record->factors.flags;
     fill_slots(work, set);
@@ -263,7 +256,7 @@ static void retire_set(void *args)
     report_mismatch(set, &work->call);
     struct ncclComm *last = set->members[set->last].record.op.comm;
     for (uint16_t i = 0; i < work->ngates; i++)
-        __atomic_store_n(&set->gates[i].left, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&set->gates[i].gone, set->gates[i].gone + 1, __ATOMIC_RELEASE);
     if (work->turn != NULL) ccl_turn_pass(work->turn, work->ticket);
     for (uint16_t i = 0; i < work->nlocal; i++)
         if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);

@@ -75,24 +75,60 @@ static void FN(save)(FN(loose) * target, const ACC *acc, size_t n, uint32_t divi
         for (size_t i = 0; i < n; i++) target[i] = SAVE(acc[i]);
 }
 
+/* Two sources at once, where their bytes are what is reduced. */
+#define PAIR_LOOP(op)                                                                              \
+    for (size_t i = 0; i < n; i++) acc[i] = OP(op)(LOAD(a[i]), LOAD(b[i]));                        \
+    break
+
+static void FN(combine_two)(ACC *restrict acc, const FN(loose) * a, const FN(loose) * b, size_t n,
+                            int op)
+{
+    switch (op) {
+    case CCL_SUM: PAIR_LOOP(sum);
+    case CCL_PROD: PAIR_LOOP(prod);
+    case CCL_MAX: PAIR_LOOP(max);
+    default: PAIR_LOOP(min);
+    }
+}
+
+#undef PAIR_LOOP
+
+/* The first source, or the first two; returns how many. */
+static uint32_t FN(start)(const struct ccl_fold *fold, size_t first, size_t n, ACC *acc)
+{
+    const struct ccl_source *one = fold->sources, *two = one + 1;
+    const FN(loose) *a = (const FN(loose) *)one->data + first;
+    if (!ROUNDS && fold->nsources > 1 && !one->scaled && !two->scaled) {
+        FN(combine_two)(acc, a, (const FN(loose) *)two->data + first, n, fold->op);
+        return 2;
+    }
+    if (one->scaled)
+        FN(scale)(acc, a, n, &one->scale);
+    else
+        for (size_t i = 0; i < n; i++) acc[i] = LOAD(a[i]);
+    return 1;
+}
+
 static void FN(fold)(const struct ccl_fold *fold, size_t first, size_t n, void *result)
 {
-    ACC acc[CCL_TILE], next[CCL_TILE];
-    for (uint32_t s = 0; s < fold->nsources; s++) {
+    ACC next[CCL_TILE], wide[CCL_TILE];
+    /* Without rounding the accumulator is the result. */
+    int is_plain = !ROUNDS && fold->divisor <= 1;
+    ACC *acc = is_plain ? result : wide;
+    for (uint32_t s = FN(start)(fold, first, n, acc); s < fold->nsources; s++) {
         const struct ccl_source *source = &fold->sources[s];
         const FN(loose) *from = (const FN(loose) *)source->data + first;
-        ACC *to = s == 0 ? acc : next;
-        if (s != 0 && !source->scaled && !ROUNDS) {
+        if (!source->scaled && !ROUNDS) {
             FN(combine_raw)(acc, from, n, fold->op);
             continue;
         }
         if (source->scaled)
-            FN(scale)(to, from, n, &source->scale);
+            FN(scale)(next, from, n, &source->scale);
         else
-            for (size_t i = 0; i < n; i++) to[i] = LOAD(from[i]);
-        if (s != 0) FN(combine)(acc, next, n, fold->op);
+            for (size_t i = 0; i < n; i++) next[i] = LOAD(from[i]);
+        FN(combine)(acc, next, n, fold->op);
     }
-    FN(save)(result, acc, n, fold->divisor);
+    if (!is_plain) FN(save)(result, acc, n, fold->divisor);
 }
 
 #undef JOIN_

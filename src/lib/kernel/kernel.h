@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "kernel/work.h"
 
-/* A gate: raises `reached`, stays until `left` is 0 or the communicator is aborted. */
+/* Raises the gate, stays until it is let go or the communicator is aborted. */
 struct ccl_gate_args {
     struct ccl_gate *gate;
     const uint32_t *abort_word;

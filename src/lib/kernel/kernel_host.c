@@ -26,12 +26,12 @@ enum ccl_run ccl_kernel_gate(void *args, uint32_t lane, struct ccl_cursor *curso
     (void)lane;
     const struct ccl_gate_args *work = args;
     if (cursor->word[0] == 0) {
-        cursor->word[0] = 1;
-        /* Release publishes the stream's earlier work to the kernel that polls `reached`. */
-        store_release32(&work->gate->reached, 1);
+        cursor->word[0] = work->gate->raised + 1;
+        /* Release publishes the stream's earlier work to the kernel that polls `raised`. */
+        store_release32(&work->gate->raised, (uint32_t)cursor->word[0]);
         ccl_bell_ring(work->bell);
     }
     /* Acquire pairs with retire_set: the operation's results are visible to this stream. */
-    if (load_acquire32(&work->gate->left) == 0) return CCL_RUN_DONE;
+    if (load_acquire32(&work->gate->gone) == (uint32_t)cursor->word[0]) return CCL_RUN_DONE;
     return load_acquire32(work->abort_word) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
 }

@@ -26,11 +26,12 @@ enum sched_wait { SCHED_GO, SCHED_WAIT, SCHED_OTHER };
 /* Acquire pairs with the gate kernel's release: the member's earlier work is visible. */
 CCL_DEVICE enum sched_wait wait_gates(const struct ccl_work *work, struct sched_at *at)
 {
-    for (; at->gates_open < work->ngates; at->gates_open++)
-        if (!load_acquire32(&work->gates[at->gates_open].reached)) {
-            set_note(work->note, CCL_WAIT_GATE, at->gates_open);
-            return SCHED_WAIT;
-        }
+    for (; at->gates_open < work->ngates; at->gates_open++) {
+        const struct ccl_gate *gate = &work->gates[at->gates_open];
+        if (load_acquire32(&gate->raised) != gate->gone) continue;
+        set_note(work->note, CCL_WAIT_GATE, at->gates_open);
+        return SCHED_WAIT;
+    }
     return SCHED_GO;
 }
 

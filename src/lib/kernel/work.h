@@ -137,10 +137,11 @@ enum { CCL_PLACE_FROM_BYTES = 32 << 10 }; /* between processes: below, two copie
 /* ---- joins ---- */
 
 /* A member's stream meets the executor's kernel here when no event can join them: the stream's
- * gate kernel raises `reached` and stays while `left` is set. */
+ * gate kernel raises the gate and stays until it was let go as often. Counts, so that nobody but
+ * the two kernels writes them: a captured graph can be replayed. Uses do not overlap. */
 struct ccl_gate {
-    uint32_t reached; /* release by the gate kernel: the stream's earlier work is visible */
-    uint32_t left;    /* 1 until the executor's kernel has retired (release) */
+    uint32_t raised; /* release by the gate kernel: the stream's earlier work is visible */
+    uint32_t gone;   /* release when the executor's kernel is done: its results are visible */
 };
 
 /* ---- collectives ---- */
@@ -213,7 +214,7 @@ struct ccl_body {
 struct ccl_work {
     struct ccl_body body[2];
     struct ccl_meet *meets; /* [nchannels], NULL when nothing meets */
-    struct ccl_gate *gates; /* [ngates] members to wait for before the first step */
+    struct ccl_gate *gates; /* [ngates] raised before the first step, let go at the end */
     const uint32_t *abort_word;
     uint64_t *note;       /* what it waits for, for chorus_comm_status */
     uint64_t *second;     /* set to ticket + 1 when the second body runs */
