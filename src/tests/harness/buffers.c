@@ -49,9 +49,11 @@ void perf_buffers_alloc(struct perf_buffers *buffers, int device, ncclComm_t com
     perf_check(devices->set(device), "setting the device");
     alloc_one(&buffers->send, buffers->send_bytes, comm, &buffers->send_handle);
     alloc_one(&buffers->recv, buffers->recv_bytes, comm, &buffers->recv_handle);
-    if (devices->values != NULL)
-        perf_check(devices->alloc(&buffers->scratch, PERF_TRIAL_SCRATCH),
-                   "memory for verification");
+    if (devices->values != NULL) {
+        struct perf_value_job load = {.mode = PERF_VALUES_LOAD};
+        perf_check(devices->alloc(&buffers->scratch, PERF_TRIAL_SCRATCH), "verification memory");
+        perf_check(devices->values(&load, NULL), "loading the kernels of verification");
+    }
     perf_check(devices->stream_sync(NULL), "clearing the buffers");
 }
 

@@ -3,6 +3,7 @@
  */
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/library.h"
 #include "harness/watchdog.h"
 #include "harness/world.h"
 
@@ -14,6 +15,11 @@
 void perf_comms_init_all(struct perf_world *world)
 {
     size_t n = (size_t)world->nlocal;
+    /* Other libraries refuse a device that is named twice here, even where ranks may share it. */
+    if (world->ranks_per_device > 1 && !perf_library_is_ours()) {
+        perf_comms_init_ranks(world);
+        return;
+    }
     ncclComm_t *comms = calloc(n, sizeof *comms);
     int *devices = calloc(n, sizeof *devices);
     if (comms == NULL || devices == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");

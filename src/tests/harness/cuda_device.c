@@ -49,19 +49,16 @@ static void format_uuid(const cudaUUID_t *uuid, char *text, size_t bytes)
 static ncclResult_t cuda_info(int device, struct perf_device_info *info)
 {
     struct cudaDeviceProp properties;
-    int before = 0;
     memset(info, 0, sizeof *info);
-    cudaError_t error = cudaGetDevice(&before);
-    if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device);
-    if (error != cudaSuccess) return TELL(error);
+    ncclResult_t result = TELL(cudaGetDeviceProperties(&properties, device));
+    if (result != ncclSuccess) return result;
     snprintf(info->name, sizeof info->name, "%.63s", properties.name);
     snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x", (unsigned)properties.pciDomainID,
              (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
     format_uuid(&properties.uuid, info->uuid, sizeof info->uuid);
-    error = cudaSetDevice(device);
-    if (error == cudaSuccess) error = cudaMemGetInfo(&info->free_bytes, &info->total_bytes);
-    cudaError_t back = cudaSetDevice(before);
-    return tell(error != cudaSuccess ? error : back, "cudaMemGetInfo");
+    result = cuda_set(device);
+    if (result != ncclSuccess) return result;
+    return TELL(cudaMemGetInfo(&info->free_bytes, &info->total_bytes));
 }
 
 static ncclResult_t cuda_alloc(void **memory, size_t bytes)

@@ -84,8 +84,25 @@ template <typename T> static cudaError_t launch_walk(const perf_value_job *job, 
     return launch(reinterpret_cast<const void *>(walk<T>), grid, job, stream);
 }
 
+static const void *const kernels[] = {
+    reinterpret_cast<const void *>(walk<uint8_t>),  reinterpret_cast<const void *>(walk<uint16_t>),
+    reinterpret_cast<const void *>(walk<uint32_t>), reinterpret_cast<const void *>(walk<uint64_t>),
+    reinterpret_cast<const void *>(guard),
+};
+
+/* To ask for the attributes of a kernel loads it. */
+static cudaError_t load()
+{
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaSuccess;
+    for (const void *kernel : kernels)
+        if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+    return error;
+}
+
 int perf_cuda_values(const struct perf_value_job *job, struct CUstream_st *stream)
 {
+    if (job->mode == PERF_VALUES_LOAD) return load();
     if (job->mode == PERF_GUARDS_FILL || job->mode == PERF_GUARDS_COMPARE)
         return launch(reinterpret_cast<const void *>(guard), 2, job, stream);
     if (job->elems == 0) return cudaSuccess;

@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 enum perf_value_mode {
+    PERF_VALUES_LOAD,        /* load the kernels, which later would wait for the whole device */
     PERF_VALUES_FILL,        /* write the elements */
     PERF_VALUES_FILL_OTHERS, /* write their complements */
     PERF_VALUES_COMPARE,     /* count those that differ in `result` */

@@ -26,6 +26,7 @@ struct perf_device_ops {
 
     ncclResult_t (*count)(int *ndevices);
     ncclResult_t (*set)(int device);
+    /* A GPU becomes the current device, so that no context is made on another one. */
     ncclResult_t (*info)(int device, struct perf_device_info *info);
     ncclResult_t (*alloc)(void **memory, size_t bytes);
     ncclResult_t (*free)(void *memory);

@@ -90,7 +90,8 @@ void perf_sync(struct perf_thread *thread);
 void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place);
 
 /* ---- run_graph.c ---- */
-/* Captures iterations issue->iteration … of all ranks of the thread as one graph. */
+/* Captures iterations issue->iteration … of all ranks of the thread as one graph; by all threads
+ * of all processes at once. The streams are idle then. */
 perf_graph_t perf_graph_capture(struct perf_thread *thread, const struct perf_issue *issue,
                                 int iterations);
 /* Enqueues it once. */

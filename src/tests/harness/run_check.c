@@ -62,8 +62,7 @@ static void compare_rank(const struct perf_thread *thread, const struct perf_ran
         note_mismatch(&thread->sweep->parts[thread->index], rank->rank, &found[i]);
 }
 
-/* With -G the call is captured, as the timed ones are. What a graph does to a rank is not in order
- * with the rank's stream before it, so the fills must be done. */
+/* With -G the call is captured, as the timed ones are. */
 static void run_once(struct perf_thread *thread, const struct perf_issue *issue)
 {
     if (thread->sweep->world->options->graph_launches == 0) {
@@ -72,7 +71,6 @@ static void run_once(struct perf_thread *thread, const struct perf_issue *issue)
         return;
     }
     perf_graph_t graph = perf_graph_capture(thread, issue, 1);
-    perf_sync(thread);
     perf_graph_launch(thread, graph);
     perf_sync(thread);
     perf_graph_drop(thread, graph);

@@ -1,6 +1,7 @@
 /* Option -G: the iterations of a thread's ranks as one graph, which the run then launches. The
  * capture begins on the first rank's stream and reaches the others by events, so that a thread
- * launches all of its ranks at once.
+ * launches all of its ranks at once. Nobody launches before everybody has captured: making a graph
+ * may wait for the device, where a graph may wait for the others.
  */
 #include "harness/ending.h"
 #include "harness/run.h"
@@ -73,6 +74,8 @@ perf_graph_t perf_graph_capture(struct perf_thread *thread, const struct perf_is
     set_device(first);
     perf_check(perf_devices()->capture_end(first->stream, &graph), "making a graph");
     close_events(thread, events);
+    perf_sync(thread);
+    perf_thread_barrier(thread);
     return graph;
 }
 
