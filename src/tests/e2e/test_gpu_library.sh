@@ -59,16 +59,13 @@ end
 
 for name in all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce \
     reduce_scatter scatter sendrecv; do
-    for more in '' '--exact -u 1 -b 997 -e 100003' '-R 1'; do
-        # shellcheck disable=SC2086
-        fine $name 0 -d all -o all -r all -n 1 -w 0 -b 8 -e 256K -f 64 $more
-        end
-    done
+    fine $name 0 -d all -o all -r all -n 1 -w 0 --exact -u 1 -b 8 -e 100003 -f 113
+    end
     fine $name 0 -G 3 -n 5 -d half -o all -b 8 -e 1M -f 64
     end
 done
-for more in '-z 1' '-z 2' '-z 3' '-m 4' '-I 1' '-M 1' '-C 1' '-y 1' '-a 0' '-x 0' '-c 3' \
-    '-N 2' '-p 1' '-t 1 --init thread' '--spawn 1' '-G 2 -m 3' '-G 2 -c 2 -w 3'; do
+for more in '-z 1' '-z 2' '-z 3' '-m 4' '-I 1' '-M 1' '-C 1' '-y 1' '-x 0' '-c 3' \
+    '-R 1' '-R 1 -G 2' '-p 1' '--spawn 1' '-G 2 -m 3 -c 2 -w 3'; do
     # shellcheck disable=SC2086
     fine all_reduce 0 -b 8 -e 64K -f 8192 $more
     end
