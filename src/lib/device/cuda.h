@@ -14,10 +14,6 @@
 /* ncclSuccess, or ncclUnhandledCudaError whose text names `what` and the error. */
 ncclResult_t ccl_cuda_check(cudaError_t error, const char *what);
 
-/* Devices that can be used; 0 without a driver, or with one that is too old. `why` (may be NULL)
- * gets a text then. */
-int ccl_cuda_count(const char **why);
-
 /* cuda_mem.c */
 ncclResult_t ccl_cuda_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_cuda_free(void *memory);

@@ -10,8 +10,6 @@
 #include <string.h>
 
 #ifdef CCL_CUDA
-#include "device/cuda.h"
-
 static const struct ccl_device_ops *find_cuda(int is_asked)
 {
     const char *why;

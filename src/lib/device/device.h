@@ -99,4 +99,8 @@ const struct ccl_device_ops *ccl_device(void);
 extern const struct ccl_device_ops ccl_device_host;
 extern const struct ccl_device_ops ccl_device_cuda;
 
+/* GPUs that can be used; 0 without a driver, or with one that is too old. `why` (may be NULL) gets
+ * a text then. */
+int ccl_cuda_count(const char **why);
+
 #endif
