@@ -33,7 +33,13 @@ struct local_side {
 };
 
 /* SHIFTED: sources whose low address bits differ from the targets'. */
-enum { UNIT_HEAD = 63, UNIT_SHIFTED = 64, UNIT_ELEMENTS = 128, UNIT_DIVIDES = 256 };
+enum {
+    UNIT_HEAD = 63,
+    UNIT_SHIFTED = 64,
+    UNIT_ELEMENTS = 128,
+    UNIT_DIVIDES = 256,
+    UNIT_SCALES = 512
+};
 
 struct local_unit {
     struct local_side in, out;
@@ -112,6 +118,7 @@ LOCAL_OP void find_unit(const ccl_local_args &args, uint32_t index, local_unit &
     }
     unit.form = find_form(args, unit, elem_bytes);
     if (flags & CCL_LOCAL_DIVIDES) unit.form |= UNIT_DIVIDES;
+    if (flags & CCL_LOCAL_SCALES) unit.form |= UNIT_SCALES;
 }
 
 /* ---- folding ---- */
@@ -162,7 +169,7 @@ template <class T, class ITEMS, int U, int S> struct folder {
     LOCAL_OP void add(const ccl_local_args &args, const local_unit &unit, uint32_t j, word *acc,
                       word *next)
     {
-        if (args.scales) {
+        if (unit.form & UNIT_SCALES) {
             word factor = local_factor<T>(args, unit.in.word + j * CCL_LOCAL_WORDS);
 #pragma unroll
             for (int i = 0; i < ALL; i++) next[i] = T::prod(next[i], factor);
