@@ -13,6 +13,7 @@
 #include "base/doorbell.h"
 #include "boot/mesh.h"
 #include "core/core.h"
+#include "core/track.h"
 #include "device/device.h"
 #include "topo/topo.h"
 #include "transport/transport.h"
@@ -60,6 +61,8 @@ struct ccl_exec {
     struct ccl_set *open;    /* first of them that is not launched */
     struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
     struct ccl_set *free_sets;
+    struct ccl_set *captured_sets; /* with gates, in graphs */
+    struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
     uint64_t note;        /* what its kernel waits for, kernel/work.h */
@@ -71,6 +74,12 @@ struct ccl_exec {
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
     struct ccl_party *free_parties;
     uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
+};
+
+/* What kernels and the host tell each other: memory that both reach. */
+struct ccl_words {
+    uint32_t abort; /* kernels poll it; set with the first error */
+    uint32_t error; /* kernels set it when members disagree */
 };
 
 struct ccl_clique {
@@ -102,8 +111,7 @@ struct ccl_clique {
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
 
-    uint32_t abort_word;   /* kernels poll it; set with the first error */
-    uint32_t kernel_error; /* kernels set it when members disagree */
+    struct ccl_words *words;
     _Atomic int error;     /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
     uint8_t *left; /* [nprocs] processes that closed their part in order */

@@ -10,6 +10,8 @@
 
 #define NO_MOVE CCL_JOIN_NSTATES
 
+enum { LINE_BYTES = 64 };
+
 /* The whole life of a set. */
 static const uint8_t moves[CCL_JOIN_NSTATES][CCL_JOIN_NEVENTS] = {
     /*                      ARRIVE              ARRIVE_LAST        DISAGREE         LAUNCH
@@ -39,7 +41,7 @@ static void free_set(struct ccl_set *set)
     for (uint16_t i = 0; set->members != NULL && i < set->exec->nlocal; i++)
         if (set->members[i].ready != NULL) device->event_destroy(set->members[i].ready);
     if (set->done != NULL) device->event_destroy(set->done);
-    ccl_free(set->gates);
+    ccl_device()->flags_free(set->arrived);
     ccl_free(set->members);
     ccl_free(set);
 }
@@ -50,11 +52,13 @@ static ncclResult_t make_set(struct ccl_exec *exec, struct ccl_set **out)
     struct ccl_set *set;
     TRY(CCL_NEW(&set, 1));
     set->exec = exec;
-    TRY_GOTO(rc, CCL_NEW(&set->gates, exec->nlocal), fail);
+    size_t gates_bytes = exec->nlocal * sizeof(struct ccl_gate);
+    TRY_GOTO(rc, ccl_device()->flags_alloc((void **)&set->arrived, LINE_BYTES + gates_bytes), fail);
+    set->gates = (struct ccl_gate *)(void *)((char *)set->arrived + LINE_BYTES);
     TRY_GOTO(rc, CCL_NEW(&set->members, exec->nlocal), fail);
-    TRY_GOTO(rc, ccl_device()->base.event_create(&set->done), fail);
+    TRY_GOTO(rc, ccl_device()->event_make(&set->done), fail);
     for (uint16_t i = 0; i < exec->nlocal; i++)
-        TRY_GOTO(rc, ccl_device()->base.event_create(&set->members[i].ready), fail);
+        TRY_GOTO(rc, ccl_device()->event_make(&set->members[i].ready), fail);
     *out = set;
     return ncclSuccess;
 fail:
@@ -62,11 +66,36 @@ fail:
     return rc;
 }
 
-/* Takes retired sets off the head of the flight. Acquire pairs with the last retiring kernel. */
-static void recycle_sets(struct ccl_exec *exec)
+/* Sets that a graph may run again are of no further use; they end with the communicator. */
+static void keep_captured(struct ccl_exec *exec)
 {
     while (exec->sets != NULL && exec->sets->state == CCL_JOIN_LAUNCHED &&
-           atomic_load_explicit(&exec->sets->refs, memory_order_acquire) == 0) {
+           exec->sets->capture != 0 && exec->sets->ngates > 0) {
+        struct ccl_set *set = exec->sets;
+        exec->sets = set->next;
+        set->next = exec->captured_sets;
+        exec->captured_sets = set;
+    }
+}
+
+/* Nobody looks at the set any more. Acquire pairs with the last retiring kernel, or with the end
+ * of the last park. What a GPU has launched without gates needs the set no longer; with gates not
+ * before it is done; and with gates in a capture as long as the graph may be launched. */
+static int is_retired(const struct ccl_set *set)
+{
+    int done = 0;
+    if (set->state != CCL_JOIN_LAUNCHED) return 0;
+    if (atomic_load_explicit(&set->refs, memory_order_acquire) != 0) return 0;
+    if (ccl_device()->retires || set->ngates == 0) return 1;
+    if (set->capture != 0) return 0;
+    return ccl_device()->base.event_query(set->done, &done) == ncclSuccess && done;
+}
+
+/* Takes them off the head of the flight. */
+void ccl_join_recycle(struct ccl_exec *exec)
+{
+    keep_captured(exec);
+    while (exec->sets != NULL && is_retired(exec->sets)) {
         struct ccl_set *set = exec->sets;
         exec->sets = set->next;
         move_set(set, CCL_JOIN_RECYCLE);
@@ -78,7 +107,7 @@ static void recycle_sets(struct ccl_exec *exec)
 
 static ncclResult_t take_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set **out)
 {
-    recycle_sets(exec);
+    ccl_join_recycle(exec);
     struct ccl_set *set = exec->free_sets;
     if (set != NULL)
         exec->free_sets = set->next;
@@ -87,9 +116,10 @@ static ncclResult_t take_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set
     set->next = NULL;
     set->seq = seq;
     set->narrived = set->ngates = 0;
+    atomic_store_explicit(&set->is_launched, 0, memory_order_relaxed);
     for (uint16_t i = 0; i < exec->nlocal; i++) {
         struct ccl_member *member = &set->members[i];
-        member->arrived = member->fresh = member->gated = 0;
+        member->arrived = member->fresh = member->gated = member->parked = 0;
     }
     if (exec->sets_tail == NULL)
         exec->sets = set;
@@ -103,14 +133,14 @@ static ncclResult_t take_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set
 
 void ccl_join_free(struct ccl_exec *exec)
 {
-    struct ccl_set *lists[] = {exec->sets, exec->free_sets};
-    for (int i = 0; i < 2; i++)
+    struct ccl_set *lists[] = {exec->sets, exec->free_sets, exec->captured_sets};
+    for (int i = 0; i < 3; i++)
         while (lists[i] != NULL) {
             struct ccl_set *set = lists[i];
             lists[i] = set->next;
             free_set(set);
         }
-    exec->open = exec->sets = exec->sets_tail = exec->free_sets = NULL;
+    exec->open = exec->sets = exec->sets_tail = exec->free_sets = exec->captured_sets = NULL;
 }
 
 /* ---- arrivals ---- */
@@ -146,6 +176,9 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
     uint16_t index = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
     struct ccl_member *member = &set->members[index];
     member->record = *record;
+    member->capture = 0;
+    if (ccl_device()->capture != NULL)
+        TRY(ccl_device()->capture(record->op.stream, &member->capture));
     member->arrived = member->fresh = 1;
     set->last = index;
     int is_last = ++set->narrived == exec->nlocal;
@@ -155,18 +188,37 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
     return ncclSuccess;
 }
 
-/* Gates the members of an incomplete set that arrived in this group end. */
-static ncclResult_t gate_members(struct ccl_set *set)
+ncclResult_t ccl_join_gate(struct ccl_set *set, uint16_t member)
+{
+    struct ccl_member *m = &set->members[member];
+    m->parked = 0;
+    m->gated = 1;
+    TRY(ccl_launch_gate(&set->gates[set->ngates++], m->record.op.comm, m->record.op.stream,
+                        &set->refs));
+    if (m->capture != 0) return ncclSuccess;
+    return ccl_track_add(&set->exec->track, m->record.op.stream, NULL);
+}
+
+/* Members of an incomplete set that arrived in this group end: they wait for the others. */
+static ncclResult_t hold_members(struct ccl_set *set, struct ccl_parks *parks)
 {
     for (uint16_t i = 0; i < set->exec->nlocal; i++) {
         struct ccl_member *member = &set->members[i];
         if (!member->arrived || !member->fresh) continue;
         member->fresh = 0;
-        member->gated = 1;
-        TRY(ccl_launch_gate(&set->gates[set->ngates++], member->record.op.comm,
-                            member->record.op.stream, &set->refs));
+        if (ccl_device()->retires || member->capture != 0)
+            TRY(ccl_join_gate(set, i));
+        else
+            TRY(ccl_park_add(parks, set, i));
     }
     return ncclSuccess;
+}
+
+/* Both are the same stream: the handle of each thread's own one means another stream in a call
+ * that came earlier. */
+static int is_same_stream(const struct ccl_op *a, const struct ccl_op *b)
+{
+    return a->stream == b->stream && (uintptr_t)a->stream != CCL_STREAM_PER_THREAD;
 }
 
 /* A gate in front of the kernel on the same stream would wait for ever. */
@@ -175,7 +227,7 @@ static ncclResult_t check_streams(struct ccl_set *set)
     const struct ccl_op *last = &set->members[set->last].record.op;
     for (uint16_t i = 0; i < set->exec->nlocal; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        if (!set->members[i].gated || op->stream != last->stream) continue;
+        if (!set->members[i].gated || !is_same_stream(op, last)) continue;
         return ccl_clique_fail(
             set->exec->clique, ncclInvalidUsage, 1,
             "nccl%s: ranks %d and %d use the same stream but not the same group: each would wait "
@@ -185,37 +237,92 @@ static ncclResult_t check_streams(struct ccl_set *set)
     return ncclSuccess;
 }
 
-static ncclResult_t launch_set(struct ccl_set *set)
+/* A kernel that is captured and one that runs at once never meet. */
+static ncclResult_t check_captures(struct ccl_set *set)
 {
-    TRY(check_streams(set));
-    const struct chorus_devices *device = &ccl_device()->base;
-    cudaStream_t stream = set->members[set->last].record.op.stream;
-    uint16_t nlocal = set->exec->nlocal;
-    for (uint16_t i = 0; i < nlocal; i++) {
-        struct ccl_member *member = &set->members[i];
-        if (member->gated || member->record.op.stream == stream) continue;
-        TRY(device->event_record(member->ready, member->record.op.stream));
-        TRY(device->stream_wait(stream, member->ready));
-    }
-    if (!move_set(set, CCL_JOIN_LAUNCH)) return ncclInternalError;
-    TRY(ccl_launch_set(set));
-    int recorded = 0;
-    for (uint16_t i = 0; i < nlocal; i++) {
-        struct ccl_member *member = &set->members[i];
-        member->fresh = 0;
-        if (member->gated || member->record.op.stream == stream) continue;
-        if (!recorded) TRY(device->event_record(set->done, stream));
-        recorded = 1;
-        TRY(device->stream_wait(member->record.op.stream, set->done));
+    const struct ccl_member *last = &set->members[set->last];
+    set->capture = last->capture;
+    for (uint16_t i = 0; i < set->exec->nlocal; i++) {
+        const struct ccl_member *member = &set->members[i];
+        if ((member->capture == 0) == (last->capture == 0)) continue;
+        const struct ccl_member *in = member->capture != 0 ? member : last;
+        const struct ccl_member *out = member->capture != 0 ? last : member;
+        return ccl_clique_fail(set->exec->clique, ncclInvalidUsage, 1,
+                               "nccl%s: the stream of rank %d captures a graph, that of rank %d "
+                               "does not",
+                               ccl_coll_name(last->record.op.coll), in->record.op.comm->rank,
+                               out->record.op.comm->rank);
     }
     return ncclSuccess;
 }
 
-ncclResult_t ccl_join_flush(struct ccl_exec *exec)
+/* Members that arrived in this group end into another graph: only a gate leads there. */
+static ncclResult_t gate_strangers(struct ccl_set *set)
+{
+    for (uint16_t i = 0; set->capture != 0 && i < set->exec->nlocal; i++)
+        if (!set->members[i].gated && set->members[i].capture != set->capture)
+            TRY(ccl_join_gate(set, i));
+    return ncclSuccess;
+}
+
+/* Neither held by a gate nor in order behind the kernel's stream as it is. */
+static int needs_event(const struct ccl_member *member, cudaStream_t stream)
+{
+    return !member->gated && (member->parked || member->record.op.stream != stream);
+}
+
+/* The kernel's stream waits for the members that no gate holds. */
+static ncclResult_t join_members(struct ccl_set *set, cudaStream_t stream)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    for (uint16_t i = 0; i < set->exec->nlocal; i++) {
+        struct ccl_member *member = &set->members[i];
+        if (!needs_event(member, stream)) continue;
+        if (!member->parked) TRY(device->event_record(member->ready, member->record.op.stream));
+        TRY(device->stream_wait(stream, member->ready));
+    }
+    return ncclSuccess;
+}
+
+/* Those of this group end wait for the kernel; parked ones do so themselves. */
+static ncclResult_t release_members(struct ccl_set *set, cudaStream_t stream)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    int recorded = 0;
+    for (uint16_t i = 0; i < set->exec->nlocal; i++) {
+        struct ccl_member *member = &set->members[i];
+        member->fresh = 0;
+        if (!needs_event(member, stream)) continue;
+        if (!recorded) TRY(device->event_record(set->done, stream));
+        recorded = 1;
+        if (!member->parked) TRY(device->stream_wait(member->record.op.stream, set->done));
+    }
+    /* A set with gates is used again when its kernel is done. */
+    int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
+    if (needs_end && !recorded) TRY(device->event_record(set->done, stream));
+    if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, NULL));
+    /* Release: parked threads find the recorded event. */
+    atomic_store_explicit(&set->is_launched, 1, memory_order_release);
+    return ncclSuccess;
+}
+
+static ncclResult_t launch_set(struct ccl_set *set)
+{
+    cudaStream_t stream = set->members[set->last].record.op.stream;
+    TRY(check_streams(set));
+    TRY(check_captures(set));
+    TRY(gate_strangers(set));
+    TRY(join_members(set, stream));
+    if (!move_set(set, CCL_JOIN_LAUNCH)) return ncclInternalError;
+    TRY(ccl_launch_set(set));
+    return release_members(set, stream);
+}
+
+ncclResult_t ccl_join_flush(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     for (struct ccl_set *set = exec->open; set != NULL; set = set->next) {
         if (set->state == CCL_JOIN_COMPLETE) TRY(launch_set(set));
-        if (set->state == CCL_JOIN_GATHERING) TRY(gate_members(set));
+        if (set->state == CCL_JOIN_GATHERING) TRY(hold_members(set, parks));
     }
     /* Sets are completed in order, since each rank arrives at them in order. */
     while (exec->open != NULL && exec->open->state == CCL_JOIN_LAUNCHED)

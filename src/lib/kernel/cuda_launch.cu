@@ -2,6 +2,7 @@
 #include "kernel/cuda_launch.h"
 
 #include "kernel/cuda_local.h"
+#include "kernel/kernel.h"
 #include "nccl.h"
 
 #include <string.h>
@@ -104,6 +105,35 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
         if (rc != cudaSuccess) return rc;
     } while (done < nsteps);
     return cudaSuccess;
+}
+
+/* The number of SMs of the current device, asked once. */
+static cudaError_t count_sms(uint32_t *nsms)
+{
+    enum { KNOWN = 64 };
+    static int known[KNOWN];
+    int device, n = 0;
+    cudaError_t rc = cudaGetDevice(&device);
+    if (rc == cudaSuccess && device < KNOWN) n = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (rc == cudaSuccess && n == 0)
+        rc = cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    if (rc == cudaSuccess && device < KNOWN) __atomic_store_n(&known[device], n, __ATOMIC_RELAXED);
+    *nsms = (uint32_t)n;
+    return rc;
+}
+
+int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream)
+{
+    const struct ccl_work *work = (const struct ccl_work *)args;
+    struct ccl_cuda_target target = {stream, work->arrived, 0, work->nchannels};
+    cudaError_t rc = count_sms(&target.nsms);
+    return rc == cudaSuccess ? ccl_cuda_launch_local(work, &target) : rc;
+}
+
+int ccl_cuda_kernel_gate(const void *args, cudaStream_t stream)
+{
+    const struct ccl_gate_args *gate = (const struct ccl_gate_args *)args;
+    return ccl_cuda_launch_gate(gate->gate, gate->abort_word, stream);
 }
 
 int ccl_cuda_launch_gate(struct ccl_gate *gate, const uint32_t *abort_word,
