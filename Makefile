@@ -303,7 +303,7 @@ $B/tests/probe: $(patsubst %.cu,$B/obj/%.cu.o,$(PROBE_SRCS))
 	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lpthread
 # Tests and benches of the kernels, with the library's objects and the runtime inside.
 gpu_objects = $(patsubst %.cu,$B/obj/%.cu.o,$(GPU_SRCS) $($1_SRCS) src/tests/gpu/$1.cu)
-$(GPU_BINS): $B/gpu/%: $$(call gpu_objects,$$*) $(CU_OBJS) $(STATIC)
+$(GPU_BINS): $B/gpu/%: $$(call gpu_objects,$$*) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lm -lpthread
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))

@@ -159,11 +159,11 @@ template <class T, class ITEMS, int U, int S> struct folder {
     typedef typename T::word word;
     enum { N = ITEMS::N, ALL = U * ITEMS::N };
 
-    LOCAL_OP void load(word (&items)[U][N], const char *from, uint32_t nown, uint32_t elem_bytes)
+    LOCAL_OP void load(word *items, const char *from, uint32_t nown, uint32_t elem_bytes)
     {
 #pragma unroll
         for (int u = 0; u < U; u++)
-            if (u < (int)nown) ITEMS::load(items[u], from + u * ITEMS::STEP, elem_bytes);
+            if (u < (int)nown) ITEMS::load(items + u * N, from + u * ITEMS::STEP, elem_bytes);
     }
 
     LOCAL_OP void add(const ccl_local_args &args, const local_unit &unit, uint32_t j, word *acc,
@@ -183,11 +183,11 @@ template <class T, class ITEMS, int U, int S> struct folder {
     }
 
     LOCAL_OP void reduce(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
-                         uint32_t nown, word (&acc)[U][N])
+                         uint32_t nown, word *acc)
     {
 #pragma unroll 1
         for (uint32_t j = 0; j < unit.in.count; j += S) {
-            word next[S][U][N];
+            word next[S][ALL];
 #pragma unroll
             for (int s = 0; s < S; s++)
                 if (j + s < unit.in.count)
@@ -195,16 +195,15 @@ template <class T, class ITEMS, int U, int S> struct folder {
                          T::ELEM_BYTES);
 #pragma unroll
             for (int s = 0; s < S; s++)
-                if (j + s < unit.in.count) add(args, unit, j + s, acc[0], next[s][0]);
+                if (j + s < unit.in.count) add(args, unit, j + s, acc, next[s]);
         }
         if (unit.form & UNIT_DIVIDES)
 #pragma unroll
-            for (int i = 0; i < ALL; i++) acc[0][i] = T::divide(acc[0][i], args.divisor);
+            for (int i = 0; i < ALL; i++) acc[i] = T::divide(acc[i], args.divisor);
     }
 
     LOCAL_OP void store(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
-                        uint32_t nown, const word (&acc)[U][N], const char *skip,
-                        uint32_t elem_bytes)
+                        uint32_t nown, const word *acc, const char *skip, uint32_t elem_bytes)
     {
 #pragma unroll 1
         for (uint32_t j = 0; j < unit.out.count; j++) {
@@ -212,14 +211,14 @@ template <class T, class ITEMS, int U, int S> struct folder {
             if (to == skip) continue;
 #pragma unroll
             for (int u = 0; u < U; u++)
-                if (u < (int)nown) ITEMS::store(to + u * ITEMS::STEP, acc[u], elem_bytes);
+                if (u < (int)nown) ITEMS::store(to + u * ITEMS::STEP, acc + u * N, elem_bytes);
         }
     }
 
     LOCAL_OP void run(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
                       uint32_t nown)
     {
-        word acc[U][N];
+        word acc[ALL];
         if constexpr (T::REDUCES) {
             reduce(args, unit, offset, nown, acc);
             store(args, unit, offset, nown, acc, NULL, T::ELEM_BYTES);
