@@ -6,12 +6,12 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "core/agree.h"
-#include "core/join.h"
 #include "core/launch.h"
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/reach.h"
 #include "core/schedule.h"
+#include "core/set.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void free_clique(struct ccl_clique *clique)
     if (clique == NULL) return;
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
-        ccl_join_free(&clique->execs[e]);
+        ccl_sets_free(&clique->execs[e].collectives);
         ccl_pairs_free(&clique->execs[e]);
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);

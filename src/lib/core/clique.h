@@ -34,6 +34,13 @@ struct ccl_turn {
     uint64_t taken, due;
 };
 
+/* Sets of one kind. */
+struct ccl_sets {
+    struct ccl_set *flying, *tail; /* in issue order */
+    struct ccl_set *idle;
+    struct ccl_set *captured; /* with gates, in graphs */
+};
+
 /* Unmatched sends and receives between two ranks of an executor, oldest first. */
 struct ccl_pending {
     struct ccl_pending *next;
@@ -58,10 +65,8 @@ struct ccl_exec {
     struct ccl_plan *plans;                   /* schedules made so far */
     struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
-    struct ccl_set *open;    /* first of them that is not launched */
-    struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
-    struct ccl_set *free_sets;
-    struct ccl_set *captured_sets; /* with gates, in graphs */
+    struct ccl_sets collectives;
+    struct ccl_set *open;   /* first of them that is not launched */
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */

@@ -229,7 +229,7 @@ static void count_kernel(struct ccl_set *set, uint32_t by)
 {
     if (!ccl_device()->retires) return;
     atomic_fetch_add_explicit(&set->refs, (int)by, memory_order_relaxed);
-    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+    for (uint16_t i = 0; i < set->nmembers; i++)
         if (i != set->last)
             atomic_fetch_add_explicit(&set->members[i].record.op.comm->flying, by,
                                       memory_order_relaxed);
