@@ -313,7 +313,6 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .gates = set->gates,
         .arrived = set->arrived,
         .abort_word = &clique->words->abort,
-        .count_elems = moves->bytes,
         .nchannels = clique->max_channels,
         .nbodies = 1,
         .nlocal = moves->n,
@@ -321,9 +320,14 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .nexecs = 1,
         .ngates = set->ngates,
         .type = ncclInt8,
+        .flags = CCL_WORK_LENGTHS,
     };
-    for (uint16_t i = 0; i < moves->n; i++)
-        work.local[i] = (struct ccl_slot){.in = moves->pairs[i].in, .out = moves->pairs[i].out};
+    for (uint16_t i = 0; i < moves->n; i++) {
+        uint64_t bytes = moves->pairs[i].bytes;
+        work.local[i] = (struct ccl_slot){
+            .in = moves->pairs[i].in, .out = moves->pairs[i].out, .scalar = bytes};
+        if (bytes > work.count_elems) work.count_elems = bytes;
+    }
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = sizeof work,

@@ -62,12 +62,41 @@ int ccl_cuda_is_local(const struct ccl_work *work)
     return ccl_local_fits(work);
 }
 
-/* Few tiles: a warp for each, spread over the SMs. Many: what keeps the memory busy. */
-static void choose_grid(uint64_t ntiles, const struct ccl_cuda_target *target, uint32_t *ctas,
-                        uint32_t *warps)
+/* ---- grids ---- */
+
+/* Tiles, and the CTAs and warps for operations of many tiles, as bench_fold found them best.
+ * Memory is quickest when few warps write as much as they read; one that reads more needs more
+ * loads in flight, and so does arithmetic on bytes. */
+struct local_grid {
+    uint32_t tile_bytes, ctas_per_sm, warps;
+};
+
+static const struct local_grid copy_grid = {copy_config::TILE_BYTES, 8, 8};
+static const struct local_grid short_grid = {short_config::TILE_BYTES, 2, 16};
+static const struct local_grid fold_grid = {fold_config::TILE_BYTES, 2, 16};
+static const struct local_grid lean_grid = {fold_config::TILE_BYTES, 1, 16};
+enum { LEAN_TILES = 8 }; /* a warp, at least */
+
+static const struct local_grid *choose_grid(const struct ccl_work *work,
+                                            const struct ccl_local_args *args, uint32_t elem_bytes,
+                                            uint32_t nsms)
 {
-    uint32_t most = CCL_LOCAL_CTAS_PER_SM * target->nsms, full = CCL_LOCAL_MAX_THREADS / WARP;
-    if (target->max_ctas > 0 && target->max_ctas < most) most = target->max_ctas;
+    uint64_t bytes = args->block_bytes * args->nunits, nwarps = (uint64_t)nsms * lean_grid.warps;
+    if (bytes <= nwarps * short_grid.tile_bytes) return &short_grid;
+    if (!args->is_aligned || elem_bytes == 1 || !ccl_local_writes_more(work)) return &fold_grid;
+    return bytes < LEAN_TILES * nwarps * lean_grid.tile_bytes ? &fold_grid : &lean_grid;
+}
+
+/* Few tiles: a warp for each, spread over the SMs. Many: what the grid says, or fewer and large
+ * CTAs when they are limited. */
+static void size_grid(const struct local_grid *grid, uint64_t ntiles,
+                      const struct ccl_cuda_target *target, uint32_t *ctas, uint32_t *warps)
+{
+    uint32_t most = grid->ctas_per_sm * target->nsms, full = grid->warps;
+    if (target->max_ctas > 0 && target->max_ctas < most) {
+        most = target->max_ctas;
+        full = CCL_LOCAL_MAX_THREADS / WARP;
+    }
     uint64_t each = (ntiles + most - 1) / most;
     *warps = each < 4 ? 4 : each > full ? full : (uint32_t)each;
     if (ntiles < *warps) *warps = ntiles > 0 ? (uint32_t)ntiles : 1;
@@ -76,10 +105,10 @@ static void choose_grid(uint64_t ntiles, const struct ccl_cuda_target *target, u
 }
 
 static cudaError_t launch_steps(struct ccl_local_args *args, const void *function,
-                                uint32_t tile_bytes, const struct ccl_cuda_target *target)
+                                const struct local_grid *grid, const struct ccl_cuda_target *target)
 {
     uint32_t ctas, warps;
-    choose_grid(ccl_local_cut(args, tile_bytes), target, &ctas, &warps);
+    size_grid(grid, ccl_local_cut(args, grid->tile_bytes), target, &ctas, &warps);
     ccl_local_deal_to(args, ctas * warps);
     void *arguments[] = {args};
     return cudaLaunchKernel(function, dim3(ctas), dim3(warps * WARP), arguments, 0, target->stream);
@@ -91,8 +120,6 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
     if (kernel == NULL || !ccl_local_fits(work)) return cudaErrorInvalidValue;
     int copies = ccl_local_copies(work);
     const void *function = copies ? (const void *)ccl_cuda_local_copy : kernel->function;
-    uint32_t tile_bytes =
-        copies ? (uint32_t)copy_config::TILE_BYTES : (uint32_t)fold_config::TILE_BYTES;
     struct ccl_local_args args;
     uint32_t done = 0, nsteps = work->body[0].nsteps;
     int has_work = work->count_elems > 0 && nsteps > 0;
@@ -101,7 +128,9 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
         done += ccl_local_fill(&args, work, done, kernel->elem_bytes);
         args.arrived = target->arrived;
         args.is_last = work->ngates > 0 && done >= nsteps;
-        cudaError_t rc = launch_steps(&args, function, tile_bytes, target);
+        const struct local_grid *grid =
+            copies ? &copy_grid : choose_grid(work, &args, kernel->elem_bytes, target->nsms);
+        cudaError_t rc = launch_steps(&args, function, grid, target);
         if (rc != cudaSuccess) return rc;
     } while (done < nsteps);
     return cudaSuccess;

@@ -19,9 +19,11 @@ template <int VECTORS_, int SOURCES_, int LOADS_, int STORES_> struct local_conf
     enum { TILE_BYTES = CCL_LOCAL_TILE_BYTES(VECTORS_) };
 };
 
-/* What bench_fold found best on an H200. */
+/* What bench_fold found best on an H200. Short operations, of a tile a warp, wait for memory rather
+ * than for its bandwidth: smaller tiles for more warps, more sources at once. */
 typedef local_config<2, 2, CCL_STREAM, CCL_STREAM> fold_config;
-typedef local_config<4, 1, CCL_STREAM, CCL_STREAM> copy_config;
+typedef local_config<1, 4, CCL_STREAM, CCL_STREAM> short_config;
+typedef local_config<8, 1, CCL_STREAM, CCL_STREAM> copy_config;
 enum { CCL_LOCAL_MAX_THREADS = 512, CCL_LOCAL_CTAS_PER_SM = 2 };
 
 #define LOCAL_OP static __device__ __forceinline__
@@ -71,8 +73,16 @@ LOCAL_OP local_side find_pair(const ccl_local_args &args, const ccl_local_range 
     return side;
 }
 
+/* Bytes that a unit moves. Only copies have lengths of their own. */
+template <class T> LOCAL_OP uint64_t unit_bytes(const ccl_local_args &args, const local_unit &unit)
+{
+    if (!T::REDUCES && args.has_lengths) return args.words[unit.in.word + CCL_LOCAL_BYTES];
+    return args.block_bytes;
+}
+
 /* Which part goes by vectors. Sources that are read across the grid of vectors leave one vector
  * more to elements at either end, so that nothing outside of the buffers is read. */
+template <class T>
 LOCAL_OP uint32_t find_form(const ccl_local_args &args, const local_unit &unit, uint32_t elem_bytes)
 {
     if (args.is_aligned || unit.in.count == 0) return 0;
@@ -85,18 +95,20 @@ LOCAL_OP uint32_t find_form(const ccl_local_args &args, const local_unit &unit, 
     for (uint32_t j = 0; j < unit.in.count; j++)
         shifted |= ((uint32_t)(uintptr_t)local_address(args, unit.in, j) ^ to) & 15u;
     uint32_t edge = shifted ? 16 : 0, head = (-to & 15u) + edge;
-    if (apart || to % elem_bytes != 0 || args.block_bytes < head + edge + 16) return UNIT_ELEMENTS;
+    if (apart || to % elem_bytes != 0) return UNIT_ELEMENTS;
+    if (unit_bytes<T>(args, unit) < head + edge + 16) return UNIT_ELEMENTS;
     return shifted ? head | UNIT_SHIFTED : head;
 }
 
-/* Bytes that go by vectors. */
-LOCAL_OP uint64_t count_vectors(const ccl_local_args &args, uint32_t form)
+/* Of all bytes of a unit, those that go by vectors. */
+LOCAL_OP uint64_t count_vectors(uint64_t bytes, uint32_t form)
 {
     if (form & UNIT_ELEMENTS) return 0;
     uint32_t ends = (form & UNIT_HEAD) + (form & UNIT_SHIFTED ? 16 : 0);
-    return (args.block_bytes - ends) & ~(uint64_t)15;
+    return (bytes - ends) & ~(uint64_t)15;
 }
 
+template <class T>
 LOCAL_OP void find_unit(const ccl_local_args &args, uint32_t index, local_unit &unit,
                         uint32_t elem_bytes)
 {
@@ -116,7 +128,7 @@ LOCAL_OP void find_unit(const ccl_local_args &args, uint32_t index, local_unit &
         unit.out = find_side(args, steps[step].out);
         if (pair > 0) unit.in.count = 0;
     }
-    unit.form = find_form(args, unit, elem_bytes);
+    unit.form = find_form<T>(args, unit, elem_bytes);
     if (flags & CCL_LOCAL_DIVIDES) unit.form |= UNIT_DIVIDES;
     if (flags & CCL_LOCAL_SCALES) unit.form |= UNIT_SCALES;
 }
@@ -236,16 +248,16 @@ template <class T, class ITEMS, int U, int S> struct folder {
  * than branches, since what one needs in registers is no burden to the others then. */
 enum local_pass { PASS_VECTORS, PASS_SHIFTED, PASS_ELEMENTS };
 
-/* Bytes [start, start + TILE_BYTES) of those that go by vectors. */
+/* Bytes [start, start + tile) of those that go by vectors. */
 template <class T, class C, int PASS>
 LOCAL_OP void move_vectors(const ccl_local_args &args, const local_unit &unit, uint64_t start)
 {
     if (!(unit.form & UNIT_SHIFTED) != (PASS == PASS_VECTORS)) return;
-    uint64_t vectors = count_vectors(args, unit.form);
-    uint32_t lane_at = threadIdx.x % 32 * 16, nown = C::VECTORS;
+    uint64_t vectors = count_vectors(unit_bytes<T>(args, unit), unit.form);
+    uint32_t lane_at = threadIdx.x % 32 * 16, nown = args.tile_bytes / 512;
     if (start + lane_at >= vectors) return;
     uint64_t left = vectors - start - lane_at;
-    if (left < C::TILE_BYTES) nown = ((uint32_t)left + 511) / 512;
+    if (left < args.tile_bytes) nown = ((uint32_t)left + 511) / 512;
     uint64_t offset = (unit.form & UNIT_HEAD) + start + lane_at;
     typedef vector_items<typename T::word, C::LOADS, C::STORES> items;
     typedef shifted_items<typename T::word, C::STORES> shifted;
@@ -258,13 +270,14 @@ LOCAL_OP void move_vectors(const ccl_local_args &args, const local_unit &unit, u
     }
 }
 
-/* Bytes [start, start + TILE_BYTES) of those that no vector moves. */
-template <class T, class C>
+/* Bytes [start, start + tile) of those that no vector moves. */
+template <class T>
 LOCAL_OP void move_elements(const ccl_local_args &args, const local_unit &unit, uint64_t start,
                             uint32_t elem_bytes)
 {
-    uint64_t vectors = count_vectors(args, unit.form), end = args.block_bytes - vectors;
-    if (end > start + C::TILE_BYTES) end = start + C::TILE_BYTES;
+    uint64_t bytes = unit_bytes<T>(args, unit), vectors = count_vectors(bytes, unit.form);
+    uint64_t end = bytes - vectors;
+    if (end > start + args.tile_bytes) end = start + args.tile_bytes;
     uint32_t head = unit.form & UNIT_HEAD;
 #pragma unroll 1
     for (uint64_t at = start + threadIdx.x % 32 * elem_bytes; at < end; at += 32 * elem_bytes)
@@ -273,10 +286,23 @@ LOCAL_OP void move_elements(const ccl_local_args &args, const local_unit &unit, 
 }
 
 template <class T, class C, int PASS>
+LOCAL_OP void move_tile(const ccl_local_args &args, const local_unit &unit, uint32_t tile,
+                        uint32_t elem_bytes)
+{
+    uint64_t start = (uint64_t)tile * args.tile_bytes;
+    if constexpr (PASS == PASS_ELEMENTS)
+        move_elements<T>(args, unit, start, elem_bytes);
+    else
+        move_vectors<T, C, PASS>(args, unit, start);
+}
+
+/* Copies find the unit anew for each tile, since their vectors leave it no registers. */
+template <class T, class C, int PASS>
 LOCAL_OP void run_pass(const ccl_local_args &args, const ccl_local_deal &deal, uint32_t warp)
 {
     uint32_t elem_bytes = T::REDUCES ? (uint32_t)T::ELEM_BYTES : args.elem_bytes;
     uint32_t index = 0, tile = warp;
+    if (deal.unit_tiles == 0) return;
     if (warp >= deal.unit_tiles) {
         index = deal.unit_tiles == 1 ? warp : warp / deal.unit_tiles;
         tile = warp - index * deal.unit_tiles;
@@ -284,23 +310,50 @@ LOCAL_OP void run_pass(const ccl_local_args &args, const ccl_local_deal &deal, u
     while (index < args.nunits) {
         uint32_t before = index;
         local_unit unit;
-        find_unit(args, index, unit, elem_bytes);
+        find_unit<T>(args, index, unit, elem_bytes);
 #pragma unroll 1
         do {
-            uint64_t start = (uint64_t)tile * C::TILE_BYTES;
-            if (unit.in.count == 0)
-                ;
-            else if (PASS == PASS_ELEMENTS)
-                move_elements<T, C>(args, unit, start, elem_bytes);
-            else
-                move_vectors<T, C, PASS>(args, unit, start);
+            if (unit.in.count > 0) move_tile<T, C, PASS>(args, unit, tile, elem_bytes);
             index += deal.next_units;
             tile += deal.next_tiles;
             if (tile >= deal.unit_tiles) {
                 tile -= deal.unit_tiles;
                 index++;
             }
-        } while (index == before);
+        } while (T::REDUCES && index == before);
+    }
+}
+
+LOCAL_OP uint32_t first_tile(const ccl_local_args &args, uint32_t index)
+{
+    return (uint32_t)args.words[index * CCL_LOCAL_WORDS + CCL_LOCAL_FIRST_TILE];
+}
+
+/* The pair that a tile belongs to: the last one that begins there or before. */
+LOCAL_OP uint32_t find_owner(const ccl_local_args &args, uint32_t tile)
+{
+    uint32_t low = 0, high = args.nunits;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (first_tile(args, middle) <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The same for pairs of different lengths, whose tiles are counted through. */
+template <class T, class C, int PASS>
+LOCAL_OP void run_pairs(const ccl_local_args &args, uint32_t warp)
+{
+    uint32_t nwarps = gridDim.x * (blockDim.x / 32);
+#pragma unroll 1
+    for (uint32_t tile = warp; tile < args.ntiles; tile += nwarps) {
+        local_unit unit;
+        uint32_t index = find_owner(args, tile);
+        find_unit<T>(args, index, unit, args.elem_bytes);
+        move_tile<T, C, PASS>(args, unit, tile - first_tile(args, index), args.elem_bytes);
     }
 }
 
@@ -309,13 +362,21 @@ LOCAL_OP void run_pass(const ccl_local_args &args, const ccl_local_deal &deal, u
 template <class T, class C> LOCAL_OP void run_passes(const ccl_local_args &args)
 {
     uint32_t warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (args.vectors.unit_tiles > 0) {
+    uint32_t from_last = gridDim.x * (blockDim.x / 32) - 1 - warp;
+    if constexpr (!T::REDUCES)
+        if (args.has_lengths) {
+            run_pairs<T, C, PASS_VECTORS>(args, warp);
+            if (args.is_aligned) return;
+            run_pairs<T, C, PASS_SHIFTED>(args, warp);
+            run_pairs<T, C, PASS_ELEMENTS>(args, from_last);
+            return;
+        }
+    if (T::REDUCES && args.tile_bytes == short_config::TILE_BYTES)
+        run_pass<T, short_config, PASS_VECTORS>(args, args.vectors, warp);
+    else
         run_pass<T, C, PASS_VECTORS>(args, args.vectors, warp);
-        if (!args.is_aligned) run_pass<T, C, PASS_SHIFTED>(args, args.vectors, warp);
-    }
-    if (args.elements.unit_tiles > 0)
-        run_pass<T, C, PASS_ELEMENTS>(args, args.elements,
-                                      gridDim.x * (blockDim.x / 32) - 1 - warp);
+    if (!args.is_aligned) run_pass<T, C, PASS_SHIFTED>(args, args.vectors, warp);
+    run_pass<T, C, PASS_ELEMENTS>(args, args.elements, from_last);
 }
 
 template <class T, class C> LOCAL_OP void run_local(const ccl_local_args &args)

@@ -193,6 +193,9 @@ enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 enum {
     CCL_WORK_SCALE = 1,  /* sources in space IN are multiplied by their slot's scalar */
     CCL_WORK_DIVIDE = 2, /* steps with CCL_STEP_POST divide by `divisor` */
+    /* Local path of the GPU: the only step is a MAP from slot to slot whose pair j moves
+     * local[j].scalar bytes; the type is one of a byte, count_elems the longest. */
+    CCL_WORK_LENGTHS = 4,
 };
 
 enum { CCL_MAX_LOCAL = 96 };

@@ -14,10 +14,8 @@ __global__ void __launch_bounds__(1024, 1)
     sweep_kernel(const __grid_constant__ struct ccl_local_args args)
 {
     uint32_t warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if constexpr (ENDS)
-        run_local<T, C>(args);
-    else
-        run_pass<T, C, PASS_VECTORS>(args, args.vectors, warp);
+    run_pass<T, C, PASS_VECTORS>(args, args.vectors, warp);
+    if constexpr (ENDS) run_pass<T, C, PASS_ELEMENTS>(args, args.elements, warp);
 }
 
 struct sweep_config {
