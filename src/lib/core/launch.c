@@ -87,7 +87,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .npieces = sched->npieces,
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
-        .is_ll = plan->proto == CCL_PROTO_LL,
+        .proto = (uint8_t)plan->proto,
     };
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);

@@ -57,9 +57,6 @@ struct ccl_local_args {
     uint64_t words[CCL_LOCAL_BODY_BYTES / 8]; /* slots, then steps */
 };
 
-/* Bytes that a warp moves at a time with `vectors` of 16 bytes a lane. */
-#define CCL_LOCAL_TILE_BYTES(vectors) ((vectors)*512u)
-
 #ifdef __cplusplus
 extern "C" {
 #endif
