@@ -65,6 +65,10 @@ static ncclResult_t check_sizes(struct ccl_set *set, const struct ccl_op *op)
 ncclResult_t ccl_messages_post(struct ccl_exec *exec, const struct ccl_record *record)
 {
     struct ccl_messages *messages = &exec->messages;
+    if (exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot] == CCL_ELSEWHERE)
+        return ccl_err(ncclInvalidUsage,
+                       "nccl%s: ranks %d and %d share a GPU from two processes: messages cannot",
+                       ccl_coll_name(record->op.coll), record->op.comm->rank, record->op.root);
     if (messages->queues == NULL)
         TRY(CCL_NEW(&messages->queues, (size_t)exec->nlocal * exec->nlocal));
     struct ccl_queue_of_sets *queue = queue_of(messages, exec, &record->op);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "device/foreign.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -141,6 +142,18 @@ static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
     }
 }
 
+static const struct ccl_foreign_ops foreign = {
+    .export_open = ccl_export_open,
+    .export_close = ccl_export_close,
+    .export_buffer = ccl_export_buffer,
+    .export_sweep = ccl_export_sweep,
+    .import_open = ccl_import_open,
+    .import_close = ccl_import_close,
+    .import_buffer = ccl_import_buffer,
+    .import_unpin = ccl_import_unpin,
+    .import_collect = ccl_import_collect,
+};
+
 const struct ccl_device_ops ccl_device_cuda = {
     .base =
         {
@@ -177,6 +190,11 @@ const struct ccl_device_ops ccl_device_cuda = {
     .flags_free = ccl_cuda_flags_free,
     .words_alloc = ccl_cuda_words_alloc,
     .words_free = ccl_cuda_words_free,
+    .words_map = ccl_cuda_words_map,
+    .words_unmap = ccl_cuda_words_unmap,
+    .word_write = ccl_cuda_word_write,
+    .word_wait = ccl_cuda_word_wait,
+    .foreign = &foreign,
     .launch = launch,
     .arena = get_arena,
     .advance = advance,
