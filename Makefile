@@ -363,7 +363,7 @@ $(COMPLETIONS): $B/completion/%: $B/%
 	@mkdir -p $(@D)
 	$(call say,GEN)$< --completion > $@
 $(PC): src/lib/nccl.pc.in FORCE
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS@|$(LIBS)|' $< > $@
 
 install: lib drivers $(MAN_PAGES) $(COMPLETIONS) $(PC)
 	@mkdir -p $(sort $(dir $(addprefix $D/,$(INSTALLED))))
