@@ -1,0 +1,80 @@
+# Shared by the shell tests of this folder, which source it: the drivers on a GPU, and lists of
+# configurations. What it offers beside is that of e2e/lib.sh and e2e/matrix.sh. GPU_SLICE=i/N in
+# the environment asks for the i-th of N parts of everything instead of the short list.
+
+export CHORUS_DEVICE="${CHORUS_DEVICE:-cuda}"
+. "$(dirname "$0")/../e2e/lib.sh"
+. "$tests_dir/matrix.sh"
+
+# NAME OPS ROOTS(0: none) IN_PLACE: what each driver holds.
+drivers='all_reduce 6 0 1
+reduce_scatter 6 0 1
+reduce 6 1 1
+broadcast 1 1 1
+gather 1 1 1
+scatter 1 1 1
+all_gather 1 0 1
+alltoall 1 0 0
+alltoallv 1 0 0
+sendrecv 1 0 0
+hypercube 1 0 1'
+
+# Keeps every Nth line of stdin, beginning with the i-th, for GPU_SLICE=i/N.
+slice_lines() {
+    case $GPU_SLICE in
+    '') cat ;;
+    *) awk -v i="${GPU_SLICE%/*}" -v n="${GPU_SLICE#*/}" 'NR % n == i % n' ;;
+    esac
+}
+
+# everything MODE...: all drivers, 1 to 8 ranks, places and sizes: DRIVER MODE N UNALIGNED SIZES.
+everything() {
+    for matrix_mode in "$@"; do
+        echo "$drivers" | while read -r name rest; do
+            for n in 1 2 3 4 8; do
+                [ "$name$n" != hypercube3 ] || continue
+                echo "$name $matrix_mode $n 0 long"
+                for unaligned in 1 2 3; do echo "$name $matrix_mode $n $unaligned short"; done
+            done
+        done
+    done
+}
+
+# some MODE N...: every driver once for each n, places and sizes in turn.
+some() {
+    mode=$1
+    shift
+    echo "$drivers" | while read -r name rest; do
+        for n in "$@"; do
+            [ "$name$n" != hypercube3 ] || n=4
+            turn=$(((${turn:-0} + 1) % 4))
+            [ $turn = 0 ] && sizes=long || sizes=short
+            echo "$name $mode $n $turn $sizes"
+        done
+    done
+}
+
+# matrix_of MODE...: runs the short list in $tmp/list, or a part of everything in these modes.
+matrix_of() {
+    [ -z "$GPU_SLICE" ] || everything "$@" | slice_lines >"$tmp/list"
+    while read -r name matrix_mode n unaligned sizes; do
+        if [ "$matrix_mode" = mpi ] && ! has_mpi; then
+            skip "$name, mpi, n = $n" 'no mpirun, or no plugin'
+            continue
+        fi
+        # shellcheck disable=SC2046
+        set -- $(echo "$drivers" | grep "^$name ")
+        matrix_case "$name" "$2" "$3" "$4" "$n" "$unaligned" "$sizes"
+    done <"$tmp/list"
+}
+
+# fine NAME RANKS ROWS ARGUMENT...: a driver that passes with one table (ROWS 0: any).
+fine() {
+    name=$1 ranks=$2 rows=$3
+    shift 3
+    begin "${label:+$label: }${name}_perf $*"
+    perf "$name" "$@"
+    want_code 0
+    want_table "$ranks" "$rows"
+    end
+}

@@ -1,0 +1,18 @@
+/* Memory for tests that look at what a device has written: of host devices as it is, of a GPU
+ * pinned memory of the host, which kernels reach as they do the GPU's own. */
+#ifndef TEST_MEMORY_H
+#define TEST_MEMORY_H
+
+#include <stddef.h>
+
+/* For the current device. A failure ends the case. */
+void *test_memory_alloc(size_t bytes);
+void test_memory_free(void *memory);
+
+/* Whether the devices of this process are GPUs. */
+int test_on_gpu(void);
+
+/* A function of the driver; fails the case when there is none of that name. */
+void *test_driver_function(const char *name);
+
+#endif
