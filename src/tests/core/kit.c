@@ -208,22 +208,13 @@ void kit_rank_close(struct kit_rank *rank)
     CHECK_OK(devices->free(rank->far_out));
 }
 
-/* A test that wants several devices has as many as there are GPUs. */
-static int limit_devices(int ndevices)
-{
-    int ngpus;
-    if (!test_on_gpu()) return ndevices;
-    CHECK_OK(chorus_devices()->count(&ngpus));
-    return ngpus < ndevices ? ngpus : ndevices;
-}
-
 void kit_open(struct kit *kit, int nranks, int ndevices, size_t count)
 {
     ncclComm_t comms[KIT_MAX_RANKS];
     int devices[KIT_MAX_RANKS], before, after;
     CHECK_OK(chorus_devices()->get(&before));
     kit->nranks = nranks;
-    kit->ndevices = limit_devices(ndevices);
+    kit->ndevices = test_devices(ndevices);
     for (int r = 0; r < nranks; r++) devices[r] = r % kit->ndevices;
     CHECK_OK(ncclCommInitAll(comms, nranks, devices));
     CHECK_OK(chorus_devices()->get(&after));

@@ -6,6 +6,22 @@ export CHORUS_DEVICE="${CHORUS_DEVICE:-cuda}"
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$tests_dir/matrix.sh"
 
+# As in e2e/lib.sh, but no run takes longer than limit_s, and after some that did not end in their
+# time nothing more is started: what hangs must not take the machine for hours.
+limit_s=100 stuck=0 stuck_most=4
+run() {
+    seconds=$1
+    shift
+    [ "$seconds" -le $limit_s ] || seconds=$limit_s
+    : >"$out"
+    code=125
+    echo 'not started: too many before did not end' >"$err"
+    [ $stuck -lt $stuck_most ] || return
+    timeout -k 5 "$seconds" "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+    case $code in 4 | 124 | 137) stuck=$((stuck + 1)) ;; esac
+}
+
 # NAME OPS ROOTS(0: none) IN_PLACE: what each driver holds.
 drivers='all_reduce 6 0 1
 reduce_scatter 6 0 1
@@ -73,7 +89,7 @@ fine() {
     name=$1 ranks=$2 rows=$3
     shift 3
     begin "${label:+$label: }${name}_perf $*"
-    perf "$name" "$@"
+    perf "$name" -T 30 "$@"
     want_code 0
     want_table "$ranks" "$rows"
     end
@@ -107,4 +123,13 @@ borrow() {
     begin "$program $* ends by itself"
     want_code 0
     end
+}
+
+# borrow_but PATTERN PROGRAM: the same, without the cases whose names match.
+borrow_but() {
+    pattern=$1 program=$2
+    "$BUILDDIR/tests/$program" --list | grep -v '^child:' | grep -vE "$pattern" >"$tmp/cases"
+    set --
+    while IFS= read -r line; do set -- "$@" --only "$line"; done <"$tmp/cases"
+    borrow "$program" "$@"
 }

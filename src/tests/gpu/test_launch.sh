@@ -40,7 +40,7 @@ unset NCCL_MULTI_RANK_GPU_ENABLE
 end
 
 for more in '-z 1' '-z 2' '-z 3' '-m 4' '-I 1' '-M 1' '-C 1' '-y 1' '-x 0' '-x 2' '-c 3' '-R 1' \
-    '-R 2' '-R 1 -G 2' '-G 3 -n 5' '-G 2 -m 3 -c 2 -w 3' '-G 2 -t 2' '-G 2 --spawn 2' \
+    '-R 1 -G 2' '-G 3 -n 5' '-G 2 -m 3 -c 2 -w 3' '-G 2 -t 2' '-G 2 --spawn 2' \
     '-y 1 -t 2'; do
     case $more in *-t* | *--spawn*) ranks=2 ;; *) more="-g 3 $more" ranks=3 ;; esac
     for collective in all_reduce alltoall; do

@@ -14,6 +14,19 @@ int test_on_gpu(void)
     return strcmp(chorus_devices()->kind, "cuda") == 0;
 }
 
+int test_devices(int n)
+{
+    int ndevices = 0;
+    CHECK_OK(chorus_devices()->count(&ndevices));
+    CHECK(ndevices > 0);
+    return ndevices < n ? ndevices : n;
+}
+
+int test_device(int i)
+{
+    return i % test_devices(i + 1);
+}
+
 void *test_driver_function(const char *name)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
