@@ -163,13 +163,14 @@ BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 PROBE        := $(if $(nvcc),$B/tests/probe)
+GPU_BINS     := $(if $(nvcc),$(addprefix $B/gpu/,$(GPU_PROGRAMS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda probes run test check-all tidy tune install \
-        uninstall dist clean plots check-layers format help report gpu-test gpu-test-all sanitize \
-        bench-gpu FORCE
+.PHONY: all lib drivers tests bench examples cuda gpu probes run test check-all tidy tune \
+        install uninstall dist clean plots check-layers format help report gpu-test gpu-test-all \
+        sanitize bench-gpu FORCE
 .SECONDARY:
 
 all: report lib drivers examples
@@ -185,6 +186,7 @@ tune: drivers $B/tests/fit_costs
 	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
+gpu: report $(GPU_BINS)
 probes: report $(PROBE)
 
 report:
@@ -310,6 +312,11 @@ $B/bench/bench_mpi: $(BENCH_MPI) $(call objects,$(BENCH_LOOP)) $B/flags
 $B/tests/probe: $(patsubst %.cu,$B/obj/%.cu.o,$(PROBE_SRCS))
 	@mkdir -p $(@D)
 	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lpthread
+# Tests and benches of the kernels, with the library's objects and the runtime inside.
+gpu_objects = $(patsubst %.cu,$B/obj/%.cu.o,$(GPU_SRCS) $($1_SRCS) src/tests/gpu/$1.cu)
+$(GPU_BINS): $B/gpu/%: $$(call gpu_objects,$$*) $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lm -lpthread
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
 $(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -337,7 +344,7 @@ test:
 	@scripts/run-tests $B
 # On a machine with a GPU.
 gpu-test:
-	@$(MAKE) $(jobs) tests
+	@$(MAKE) $(jobs) tests gpu
 	@scripts/run-tests $B --gpu -j 4
 gpu-test-all:
 	$(if $(SLICE),,$(error which part? SLICE=i/N))
@@ -413,6 +420,7 @@ Targets
   check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
+  gpu           tests and benches of the kernels, for a machine with a GPU: build/gpu/
   probes        questions to a GPU; src/tests/probe/run.sh asks them all
   gpu-test      on a GPU: all tests that need one; under 5 minutes, the last line counts them
   gpu-test-all  on a GPU: a part of the full product of types, operators, ranks, modes; SLICE=i/N

@@ -90,6 +90,8 @@ LIB_SRCS += src/lib/core/group.c
 LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
+LIB_SRCS += src/lib/core/meet.c
+LIB_SRCS += src/lib/core/messages.c
 LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/park.c
 LIB_SRCS += src/lib/core/plan.c
@@ -97,6 +99,7 @@ LIB_SRCS += src/lib/core/reach.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/schedule.c
+LIB_SRCS += src/lib/core/set.c
 LIB_SRCS += src/lib/core/track.c
 LIB_SRCS += src/lib/core/wait.c
 

@@ -211,6 +211,15 @@ PROBE_SRCS += src/tests/probe/memops.cu
 PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
+# Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
+# by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
+GPU_PROGRAMS += bench_fold
+GPU_PROGRAMS += test_fold
+GPU_PROGRAMS += test_joins
+GPU_SRCS += src/tests/gpu/kit.cu
+bench_fold_SRCS += src/tests/gpu/bench_op.cu
+bench_fold_SRCS += src/tests/gpu/bench_sweep.cu
+
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c
 BENCH_LOOP += src/tests/bench/loop.c

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/join.h"
+#include "core/meet.h"
 
 #include <sched.h>
 
@@ -46,7 +46,7 @@ static ncclResult_t leave(struct ccl_set *set, uint16_t member)
     pthread_mutex_lock(&exec->lock);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     int launched = is_launched(set);
-    if (rc == ncclSuccess && !launched) rc = ccl_join_gate(set, member);
+    if (rc == ncclSuccess && !launched) rc = ccl_meet_gate(set, member);
     pthread_mutex_unlock(&exec->lock);
     if (rc != ncclSuccess || !launched) return rc;
     return ccl_device()->base.stream_wait(set->members[member].record.op.stream, set->done);
