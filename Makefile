@@ -14,7 +14,7 @@ space   := $(empty) $(empty)
 # ---------------------------------------------------------------- variables, checked by name
 
 VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLAGS MPI MPI_HOME \
-             NAME_SUFFIX NVCC_GENCODE PREFIX QUICK SAN V
+             NAME_SUFFIX NCCL_LIBRARY NVCC_GENCODE PREFIX QUICK SAN SLICE V
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
 ifneq ($(unknown),)
@@ -113,7 +113,8 @@ KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3) -fno-trapping-math
 INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
               $(if $(filter 1,$(COV)),--coverage)
-CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(nvcc),-DCCL_CUDA) $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
+CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(nvcc),-DCCL_CUDA) \
+            $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
 BASE_CFLAGS := -std=gnu11 $(OPT) $(WARN) -fvisibility=hidden -fPIC -pthread -fno-math-errno \
                -ffp-contract=off $(INSTRUMENT)
 BASE_LDFLAGS := -pthread $(INSTRUMENT)
@@ -156,6 +157,8 @@ CHECK_BINS   := $(addprefix $B/tests/,$(CHECKS))
 FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+GPU_TEST_BINS := $(addprefix $B/gpu/,$(GPU_TESTS))
+GPU_BENCH_BINS := $(addprefix $B/gpu/,$(GPU_BENCHES))
 BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
@@ -166,14 +169,15 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 # ---------------------------------------------------------------- targets
 
 .PHONY: all lib drivers tests bench examples cuda gpu probes run test check-all tidy tune \
-        install uninstall dist clean plots check-layers format help report FORCE
+        install uninstall dist clean plots check-layers format help report gpu-test gpu-test-all \
+        sanitize bench-gpu FORCE
 .SECONDARY:
 
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
 tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) $(CONFORM_BINS) \
-       $(MPI_BINS) $(PRELOAD_BINS)
+       $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
@@ -279,6 +283,13 @@ $(FAULT_BINS): $B/tests/%: $B/obj/src/tests/fault/%.o $$(call more,$$*) $(TEST_L
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
+$(GPU_TEST_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $$(call objects,$$(GPU_TEST_SRCS)) \
+    $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+$(GPU_BENCH_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$< $(shared) $(call rpath,/..))
 $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -331,6 +342,22 @@ test:
 	@scripts/setup
 	@$(MAKE) $(jobs) tests
 	@scripts/run-tests $B
+# On a machine with a GPU.
+gpu-test:
+	@$(MAKE) $(jobs) tests gpu
+	@scripts/run-tests $B --gpu -j 4
+gpu-test-all:
+	$(if $(SLICE),,$(error which part? SLICE=i/N))
+	@$(MAKE) $(jobs) tests
+	@GPU_SLICE='$(SLICE)' scripts/run-tests $B --gpu -j 4 --filter test_matrix --filter test_random
+sanitize:
+	@$(MAKE) $(jobs) tests
+	@scripts/sanitize $B
+bench-gpu:
+	@$(MAKE) $(jobs) drivers $(GPU_BENCH_BINS)
+	@scripts/gpu-bars $B
+	@scripts/bench-gpu $(if $(filter 1,$(QUICK)),--quick) \
+	  $(if $(NCCL_LIBRARY),--library '$(NCCL_LIBRARY)') $B
 check-all: report $(CHECK_BINS)
 	@scripts/check-all $B
 plots:
@@ -395,6 +422,10 @@ Targets
   lib drivers examples tests cuda          parts of the build
   gpu           tests and benches of the kernels, for a machine with a GPU: build/gpu/
   probes        questions to a GPU; src/tests/probe/run.sh asks them all
+  gpu-test      on a GPU: all tests that need one; under 5 minutes, the last line counts them
+  gpu-test-all  on a GPU: a part of the full product of types, operators, ranks, modes; SLICE=i/N
+  sanitize      on a GPU: compute-sanitizer over a reduced matrix
+  bench-gpu     on a GPU: the table of bars, then a comparison with NCCL_LIBRARY=PATH; QUICK=1
   tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
@@ -411,6 +442,8 @@ Variables
   MPI=auto|0|1 MPI_HOME=DIR       mpicc of PATH or of DIR/bin
   CUDA=auto|0|1 CUDA_HOME=DIR     nvcc of PATH or of DIR/bin
   NVCC_GENCODE=  $(NVCC_GENCODE)
+  SLICE=i/N      the i-th of N parts for gpu-test-all
+  NCCL_LIBRARY=PATH               another libnccl.so.2 for bench-gpu
   NAME_SUFFIX=   added to the names of the drivers
   PREFIX=/usr/local DESTDIR=      where install goes
 endef
