@@ -85,6 +85,16 @@ endif
 ifeq ($(nvcc),)
 $(if $(call asked,CUDA,CUDA_HOME),$(error CUDA=$(CUDA) CUDA_HOME='$(CUDA_HOME)': $(cuda_none)))
 endif
+# Beside nvcc lie the headers and the runtime, which is linked statically.
+cuda_root := $(patsubst %/bin/nvcc,%,$(nvcc))
+cudart := $(if $(nvcc),$(firstword $(wildcard $(foreach d,lib64 lib targets/*/lib lib/*,\
+  $(cuda_root)/$d/libcudart_static.a))))
+ifneq ($(nvcc),)
+ifeq ($(cudart),)
+$(error CUDA=$(CUDA): $(nvcc) is there, but no libcudart_static.a in $(cuda_root)/lib64; CUDA=0 \
+  builds without)
+endif
+endif
 NVCC_GENCODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
                 -gencode=arch=compute_90,code=compute_90
 ifneq ($(filter-out -gencode% arch=compute_%,$(NVCC_GENCODE)),)
@@ -103,11 +113,11 @@ KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3) -fno-trapping-math
 INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
               $(if $(filter 1,$(COV)),--coverage)
-CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
+CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(nvcc),-DCCL_CUDA) $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
 BASE_CFLAGS := -std=gnu11 $(OPT) $(WARN) -fvisibility=hidden -fPIC -pthread -fno-math-errno \
                -ffp-contract=off $(INSTRUMENT)
 BASE_LDFLAGS := -pthread $(INSTRUMENT)
-LIBS := -ldl -lm
+LIBS := $(if $(cudart),$(cudart) -lrt) -ldl -lm
 # DT_RPATH rather than DT_RUNPATH: LD_LIBRARY_PATH must not slip in another libnccl.
 rpath = -Wl,--disable-new-dtags \
   $(foreach d,$1,-Wl$(comma)-rpath$(comma)'$$ORIGIN$(patsubst self,,$d)')
@@ -122,7 +132,7 @@ endif
 
 compile = $(call say,CC,$<)$(CC) $(CPPFLAGS) $(BASE_CFLAGS) $1 $(CFLAGS) -MMD -MP -c -o $@ $<
 link    = $(call say,LD)$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $1 $(LIBS)
-objects = $(patsubst %.c,$B/obj/%.o,$1)
+objects = $(patsubst %.cu,$B/obj/%.cu.o,$(patsubst %.c,$B/obj/%.o,$1))
 
 # ---------------------------------------------------------------- names of what is built
 
@@ -132,8 +142,9 @@ STATIC := $B/libnccl_static.a
 MAP    := src/lib/libnccl.map
 PC     := $B/nccl.pc
 
-LIB_OBJS     := $(call objects,$(LIB_SRCS))
-CU_OBJS      := $(if $(nvcc),$(patsubst %.cu,$B/obj/%.cu.o,$(CU_SRCS)))
+LIB_OBJS     := $(call objects,$(LIB_SRCS) $(if $(nvcc),$(CU_SRCS)))
+HARNESS_CUDA := $(if $(nvcc),$(HARNESS_CU_SRCS),$(HARNESS_NO_CU_SRCS))
+CU_OBJS      := $(if $(nvcc),$(call objects,$(CU_SRCS) $(HARNESS_CUDA)))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
@@ -178,9 +189,8 @@ report:
 mpi_why   := $(if $(filter 0,$(MPI)),MPI=0,$(mpi_none))
 mpi_says  := $(if $(mpicc),on: $(mpicc) builds chorus_mpi.so$(comma) mpirun starts the drivers,\
                            off: $(mpi_why)$(comma) drivers start without it (-g -t --spawn))
-cuda_why  := $(if $(nvcc),$(nvcc) found$(comma) but no CUDA sources yet,$(if \
-  $(filter 0,$(CUDA)),CUDA=0,$(cuda_none)))
-cuda_says := $(if $(and $(nvcc),$(CU_SRCS)),on: $(nvcc),off: $(cuda_why)$(comma) host devices only)
+cuda_why  := $(if $(filter 0,$(CUDA)),CUDA=0,$(cuda_none))
+cuda_says := $(if $(nvcc),on: $(nvcc),off: $(cuda_why)$(comma) host devices only)
 
 # The folder is ours from here on: clean removes nothing without this mark. Every object depends
 # on the flags, so that a change of one rebuilds, and api_info.o on the git hash.
@@ -207,10 +217,17 @@ $B/obj/src/lib/api/api_info.o: src/lib/api/api_info.c $B/flags $B/git-hash
 $B/obj/%.o: %.c $B/flags
 	@mkdir -p $(@D)
 	$(call compile)
-$B/obj/%.cu.o: %.cu $B/flags
+# Nothing of libstdc++ is linked: launching a kernel needs none of it.
+CU_FLAGS := -DCCL_CUDA -O3 -std=c++17 --fmad=false $(NVCC_GENCODE) \
+            -Xcompiler -fPIC$(comma)-fno-exceptions$(comma)-fno-threadsafe-statics
+$B/cu-flags: FORCE | $B/.chorus-build
+	@printf '%s\n' '$(nvcc) $(CU_FLAGS)' > $@.new; \
+	 if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# Only these include CUDA's headers; ours come first, since nccl.h may lie among them.
+$(filter-out %.cu.o,$(CU_OBJS)): CPPFLAGS += -isystem $(cuda_root)/include
+$B/obj/%.cu.o: %.cu $B/cu-flags
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests -O3 -std=c++17 --fmad=false -Xcompiler -fPIC \
-	  $(NVCC_GENCODE) -MMD -MF $(@:.o=.d) -c -o $@ $<
+	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 
 # nodelete: threads, and destructors of theirs, outlive a dlclose.
 $(SO): $(LIB_OBJS) $(MAP) src/lib/lib.mk $B/flags
@@ -224,7 +241,7 @@ $B/libnccl.so: $(SONAME)
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 $(STATIC): $(LIB_OBJS) src/lib/lib.mk
 	$(archive)
-$(HARNESS_LIB): $(call objects,$(HARNESS_SRCS)) src/tests/tests.mk $B/flags
+$(HARNESS_LIB): $(call objects,$(HARNESS_SRCS) $(HARNESS_CUDA)) src/tests/tests.mk $B/flags
 	$(archive)
 $(TEST_LIB): $(call objects,$(TEST_SRCS)) src/tests/tests.mk $B/flags
 	$(archive)

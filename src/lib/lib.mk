@@ -90,12 +90,16 @@ LIB_SRCS += src/lib/core/group.c
 LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
+LIB_SRCS += src/lib/core/meet.c
 LIB_SRCS += src/lib/core/pairs.c
+LIB_SRCS += src/lib/core/park.c
 LIB_SRCS += src/lib/core/plan.c
 LIB_SRCS += src/lib/core/reach.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/schedule.c
+LIB_SRCS += src/lib/core/set.c
+LIB_SRCS += src/lib/core/track.c
 LIB_SRCS += src/lib/core/wait.c
 
 # api
@@ -109,8 +113,27 @@ LIB_SRCS += src/lib/api/api_p2p.c
 LIB_SRCS += src/lib/api/argcheck.c
 LIB_SRCS += src/lib/api/config.c
 
-# CUDA sources (.cu), compiled by nvcc where it is found.
-CU_SRCS +=
+# What the library has of CUDA, compiled where nvcc is found.
+CU_SRCS += src/lib/device/cuda_device.c
+CU_SRCS += src/lib/device/cuda_mem.c
+CU_SRCS += src/lib/device/cuda_pool.c
+CU_SRCS += src/lib/device/cuda_stream.c
+CU_SRCS += src/lib/kernel/cuda_gate.cu
+CU_SRCS += src/lib/kernel/cuda_launch.cu
+CU_SRCS += src/lib/kernel/cuda_local_args.cu
+CU_SRCS += src/lib/kernel/cuda_local_bf16.cu
+CU_SRCS += src/lib/kernel/cuda_local_copy.cu
+CU_SRCS += src/lib/kernel/cuda_local_e4m3.cu
+CU_SRCS += src/lib/kernel/cuda_local_e5m2.cu
+CU_SRCS += src/lib/kernel/cuda_local_f16.cu
+CU_SRCS += src/lib/kernel/cuda_local_f32.cu
+CU_SRCS += src/lib/kernel/cuda_local_f64.cu
+CU_SRCS += src/lib/kernel/cuda_local_i32.cu
+CU_SRCS += src/lib/kernel/cuda_local_i64.cu
+CU_SRCS += src/lib/kernel/cuda_local_i8.cu
+CU_SRCS += src/lib/kernel/cuda_local_u32.cu
+CU_SRCS += src/lib/kernel/cuda_local_u64.cu
+CU_SRCS += src/lib/kernel/cuda_local_u8.cu
 
 # Public headers, installed.
 LIB_HEADERS += src/lib/chorus.h

@@ -31,6 +31,7 @@ static const struct perf_coll coll = {
     .size_bytes = perf_larger_bytes,
     .bus_factor = bus_factor,
     .bus_formula = "2(n-1)/n",
+    .function = "ncclAllReduce",
     .run = run,
     .pattern = &perf_pattern_all_reduce,
 };

@@ -27,6 +27,7 @@ static const struct perf_coll coll = {
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_all_but_own,
     .bus_formula = "(n-1)/n",
+    .function = "ncclAlltoAll",
     .run = run,
     .pattern = &perf_pattern_alltoall,
 };

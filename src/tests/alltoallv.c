@@ -88,6 +88,7 @@ static const struct perf_coll coll = {
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_all_but_own,
     .bus_formula = "(n-1)/n",
+    .function = "ncclSend",
     .run = run,
     .pattern = &pattern,
     .prepare = perf_matrix_prepare,

@@ -69,6 +69,7 @@ static const struct perf_coll coll = {
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_all_but_own,
     .bus_formula = "(n-1)/n",
+    .function = "ncclSend",
     .run = run,
     .steps = steps,
     .pattern = &perf_pattern_all_gather,

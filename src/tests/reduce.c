@@ -26,6 +26,7 @@ static const struct perf_coll coll = {
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",
+    .function = "ncclReduce",
     .run = run,
     .pattern = &perf_pattern_reduce,
 };

@@ -46,7 +46,7 @@ enum {
     NFIELDS = sizeof fields / sizeof fields[0],
     NET_NAME_SINCE = 21700,
     COMM_NAME_SINCE = 22700,
-    CTAS_MAX = 64,
+    CTAS_MAX = 1024, /* as many as pay */
 };
 
 static int *field_of(ncclConfig_t *config, const struct field *field)

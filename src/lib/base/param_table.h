@@ -6,6 +6,8 @@ CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 1, 1, 4,
               "channels of collectives that pass through connections")
 CCL_PARAM_TEXT(CPU, "CHORUS_CPU", "auto",
                "best instruction set of the host kernels: auto, base, avx2, avx512")
+CCL_PARAM_TEXT(DEVICE, "CHORUS_DEVICE", "auto",
+               "devices of the process: auto (GPUs where they can be used), cuda, host")
 CCL_PARAM_INT(HOST_DEVICES, "CHORUS_HOST_DEVICES", 8, 1, 64, "number of host devices")
 CCL_PARAM_INT(HOST_QUEUES, "CHORUS_HOST_QUEUES", 0, 0, 1024,
               "in-order hardware queues that the streams of a host device share; 0: one a stream")

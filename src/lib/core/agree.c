@@ -102,7 +102,7 @@ static int find_first(const struct ccl_exec *exec, struct ccl_call *first, struc
 void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
 {
     struct ccl_clique *clique = exec->clique;
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
     struct ccl_call first, theirs;
     /* Twice: the other may have made an earlier call while the first look was past that. */
     int is_found = find_first(exec, &first, &theirs) && find_first(exec, &first, &theirs);

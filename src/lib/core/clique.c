@@ -6,12 +6,12 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "core/agree.h"
-#include "core/join.h"
 #include "core/launch.h"
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/reach.h"
 #include "core/schedule.h"
+#include "core/set.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 
     ccl_err(code, "%s", text);
     /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
-    __atomic_store_n(&clique->abort_word, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&clique->words->abort, 1, __ATOMIC_RELEASE);
     ccl_bell_ring(ccl_bell_self());
     if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
     return code;
@@ -140,16 +140,18 @@ static void free_clique(struct ccl_clique *clique)
     if (clique == NULL) return;
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
-        ccl_join_free(&clique->execs[e]);
+        ccl_sets_free(&clique->execs[e].collectives);
         ccl_pairs_free(&clique->execs[e]);
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
+        ccl_track_free(&clique->execs[e].track);
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_reach_close(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
+    ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
     ccl_free(clique->own_boards);
@@ -170,6 +172,16 @@ static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
     return fewest < 1 ? 1 : (uint16_t)fewest;
 }
 
+/* No transport leads from a GPU's executor to another one. */
+static ncclResult_t check_executors(const struct ccl_topo *topo)
+{
+    if (ccl_device()->retires || topo->nexecs == 1) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage,
+                   "ranks %u and %u are on different GPUs or in different processes: only ranks of "
+                   "one process on one GPU can form a communicator",
+                   topo->rank_of[0], topo->rank_of[topo->first_slot[1]]);
+}
+
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
                                 struct ccl_clique **out)
 {
@@ -177,9 +189,11 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     struct ccl_clique *clique;
     TRY(CCL_NEW(&clique, 1));
     pthread_mutex_init(&clique->lock, NULL);
+    TRY_GOTO(rc, ccl_device()->words_alloc((void **)&clique->words, sizeof *clique->words), fail);
     TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
     const struct ccl_topo *topo = clique->topo;
     size_t nprocs = topo->nprocs;
+    TRY_GOTO(rc, check_executors(topo), fail);
     clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);

@@ -13,6 +13,7 @@
 #include "base/doorbell.h"
 #include "boot/mesh.h"
 #include "core/core.h"
+#include "core/track.h"
 #include "device/device.h"
 #include "topo/topo.h"
 #include "transport/transport.h"
@@ -31,6 +32,13 @@ struct ccl_recipe;
 /* Tickets taken by launched kernels (lock of the executor), and the one that is due. */
 struct ccl_turn {
     uint64_t taken, due;
+};
+
+/* Sets of one kind. */
+struct ccl_sets {
+    struct ccl_set *flying, *tail; /* in issue order */
+    struct ccl_set *idle;
+    struct ccl_set *captured; /* with gates, in graphs */
 };
 
 /* Unmatched sends and receives between two ranks of an executor, oldest first. */
@@ -57,9 +65,9 @@ struct ccl_exec {
     struct ccl_plan *plans;                   /* schedules made so far */
     struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
-    struct ccl_set *open;    /* first of them that is not launched */
-    struct ccl_set *sets, *sets_tail; /* in flight, in issue order */
-    struct ccl_set *free_sets;
+    struct ccl_sets collectives;
+    struct ccl_set *open;   /* first of them that is not launched */
+    struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
     uint64_t note;        /* what its kernel waits for, kernel/work.h */
@@ -71,6 +79,12 @@ struct ccl_exec {
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
     struct ccl_party *free_parties;
     uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
+};
+
+/* What kernels and the host tell each other: memory that both reach. */
+struct ccl_words {
+    uint32_t abort; /* kernels poll it; set with the first error */
+    uint32_t error; /* kernels set it when members disagree */
 };
 
 struct ccl_clique {
@@ -102,8 +116,7 @@ struct ccl_clique {
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
 
-    uint32_t abort_word;   /* kernels poll it; set with the first error */
-    uint32_t kernel_error; /* kernels set it when members disagree */
+    struct ccl_words *words;
     _Atomic int error;     /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
     uint8_t *left; /* [nprocs] processes that closed their part in order */

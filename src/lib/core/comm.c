@@ -152,7 +152,13 @@ int ccl_comm_device(ncclComm_t comm)
 static int is_idle(void *context)
 {
     struct ncclComm *comm = context;
-    return atomic_load_explicit(&comm->flying, memory_order_acquire) == 0;
+    struct ccl_exec *exec = comm->exec;
+    if (atomic_load_explicit(&comm->flying, memory_order_acquire) != 0) return 0;
+    if (ccl_device()->retires) return 1;
+    pthread_mutex_lock(&exec->lock);
+    int idle = ccl_track_is_idle(&exec->track);
+    pthread_mutex_unlock(&exec->lock);
+    return idle;
 }
 
 void ccl_comm_drain(struct ncclComm *comm)

@@ -8,9 +8,11 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "boot/boot.h"
 #include "core/group.h"
 #include "core/reach.h"
+#include "kernel/kernel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +40,12 @@ static ncclResult_t join_session(struct init *init)
     return ncclSuccess;
 }
 
-/* maxCTAs limits the channels; the policies that spare the device leave one. */
+/* maxCTAs limits the channels; the policies that spare the device leave few. */
 static int max_channels(const ncclConfig_t *config)
 {
-    return config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT ? 1 : config->maxCTAs;
+    int few = ccl_device()->retires ? 1 : 32;
+    int is_sparing = config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT;
+    return is_sparing && config->maxCTAs > few ? few : config->maxCTAs;
 }
 
 /* Tells the others why this rank goes no further. */
@@ -59,6 +63,7 @@ static ncclResult_t describe(struct init *init, struct ccl_peer *me)
     ccl_device()->arena(&arena);
     me->has_arena = arena.fd >= 0;
     me->device = init->args->device;
+    me->is_gpu = !ccl_device()->retires;
     me->max_channels = max_channels(&init->args->config);
     TRY(ccl_topo_describe(me));
     TRY(ccl_device()->identity(init->args->device, me->identity));
@@ -73,9 +78,39 @@ static ncclResult_t meet_peers(struct init *init)
     return ccl_boot_allgather(init->boot, &me, init->peers, sizeof me);
 }
 
+/* Several ranks of a communicator on one GPU must be asked for. */
+static ncclResult_t check_shared(const struct init *init)
+{
+    const struct ccl_peer *peers = init->peers;
+    for (int r = 1; r < init->args->nranks; r++)
+        for (int q = 0; q < r; q++)
+            if (memcmp(peers[q].identity, peers[r].identity, sizeof peers[r].identity) == 0)
+                return ccl_err(ncclInvalidUsage,
+                               "%s: ranks %d and %d are on the same GPU (%s); "
+                               "NCCL_MULTI_RANK_GPU_ENABLE=1 allows it",
+                               init->args->function, q, r, peers[r].identity);
+    return ncclSuccess;
+}
+
+/* All ranks see the same peers and come to the same end. */
+static ncclResult_t check_devices(struct init *init)
+{
+    const struct ccl_peer *peers = init->peers;
+    for (int r = 1; r < init->args->nranks; r++)
+        if (peers[r].is_gpu != peers[0].is_gpu)
+            return ccl_err(ncclInvalidUsage,
+                           "%s: rank 0 is on a %s and rank %d on a %s: a communicator has one kind "
+                           "of device (CHORUS_DEVICE)",
+                           init->args->function, peers[0].is_gpu ? "GPU" : "host device", r,
+                           peers[r].is_gpu ? "GPU" : "host device");
+    if (!peers[0].is_gpu) return ncclSuccess;
+    return ccl_param_int(CCL_PARAM_MULTI_RANK_GPU) ? ncclSuccess : check_shared(init);
+}
+
 static ncclResult_t attach(struct init *init)
 {
     struct ncclComm *comm = init->comm;
+    TRY(check_devices(init));
     TRY(ccl_clique_attach(init->secret, init->peers, comm->nranks, comm->rank, &comm->clique));
     struct ccl_clique *clique = comm->clique;
     comm->exec = ccl_clique_exec(clique, comm->rank);
@@ -154,6 +189,17 @@ static int close_gate(struct ncclComm *comm)
                                                    memory_order_acquire, memory_order_acquire);
 }
 
+/* A kernel of a GPU that is loaded by its first launch may wait for ever while a stream waits. */
+static ncclResult_t load_kernels(void)
+{
+#ifdef CCL_CUDA
+    if (ccl_device()->retires) return ncclSuccess;
+    int error = ccl_cuda_load();
+    if (error != 0) return ccl_err(ncclUnhandledCudaError, "loading kernels: CUDA error %d", error);
+#endif
+    return ncclSuccess;
+}
+
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
 {
     struct init init = {.args = args, .comm = comm};
@@ -161,6 +207,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     int caller_device = 0;
     device->base.get(&caller_device);
     ncclResult_t rc = device->base.set(args->device);
+    if (rc == ncclSuccess) rc = load_kernels();
     if (rc == ncclSuccess) rc = device->hold();
     int held = rc == ncclSuccess;
     if (rc == ncclSuccess) rc = run_steps(&init);

@@ -37,10 +37,11 @@ ncclResult_t ccl_unique_id(ncclUniqueId *id)
 }
 
 /* One message of an expanded collective. */
-static ncclResult_t add_message(const struct ccl_op *op, enum ccl_coll coll, int peer,
+static ncclResult_t add_message(const struct ccl_record *whole, enum ccl_coll coll, int peer,
                                 uint64_t block)
 {
-    struct ccl_record record = {.op = *op};
+    struct ccl_record record = *whole;
+    const struct ccl_op *op = &whole->op;
     uint64_t offset = block * op->count_elems * ccl_type_bytes(op->type);
     record.op.coll = coll;
     record.op.root = peer;
@@ -50,49 +51,53 @@ static ncclResult_t add_message(const struct ccl_op *op, enum ccl_coll coll, int
 }
 
 /* Across processes these are pairs: every rank sends and receives what concerns it. */
-static ncclResult_t add_messages(const struct ccl_op *op)
+static ncclResult_t add_messages(const struct ccl_record *whole)
 {
+    const struct ccl_op *op = &whole->op;
     int n = op->comm->nranks, me = op->comm->rank;
     for (int i = 0; i < n; i++) {
         int peer = (me + i) % n;
         switch (op->coll) {
         case CCL_ALL_TO_ALL:
-            TRY(add_message(op, CCL_SEND, peer, (uint64_t)peer));
-            TRY(add_message(op, CCL_RECV, peer, (uint64_t)peer));
+            TRY(add_message(whole, CCL_SEND, peer, (uint64_t)peer));
+            TRY(add_message(whole, CCL_RECV, peer, (uint64_t)peer));
             break;
         case CCL_GATHER:
-            if (i == 0) TRY(add_message(op, CCL_SEND, op->root, 0));
-            if (me == op->root) TRY(add_message(op, CCL_RECV, peer, (uint64_t)peer));
+            if (i == 0) TRY(add_message(whole, CCL_SEND, op->root, 0));
+            if (me == op->root) TRY(add_message(whole, CCL_RECV, peer, (uint64_t)peer));
             break;
         default:
-            if (me == op->root) TRY(add_message(op, CCL_SEND, peer, (uint64_t)peer));
-            if (i == 0) TRY(add_message(op, CCL_RECV, op->root, 0));
+            if (me == op->root) TRY(add_message(whole, CCL_SEND, peer, (uint64_t)peer));
+            if (i == 0) TRY(add_message(whole, CCL_RECV, op->root, 0));
         }
     }
     return ncclSuccess;
 }
 
 /* The collective itself goes first: it only takes its number, and is compared with the others'. */
-static ncclResult_t expand(const struct ccl_op *op)
+static ncclResult_t expand(const struct ccl_op *op, uint64_t capture)
 {
-    struct ccl_record record = {.op = *op};
+    struct ccl_record record = {.op = *op, .capture = capture};
     ccl_group_start();
     ncclResult_t rc = ccl_group_add(&record);
-    if (rc == ncclSuccess) rc = add_messages(op);
+    if (rc == ncclSuccess) rc = add_messages(&record);
     ccl_group_fail(rc);
     ncclResult_t ended = ccl_group_end();
     return rc != ncclSuccess ? rc : ended;
 }
 
 /* The default stream is that of the rank's device, whatever device is current. A stream of another
- * device could hold two executors that wait for each other. */
-static ncclResult_t check_stream(const struct ccl_op *op)
+ * device could hold two executors that wait for each other. One that captures was asked when it did
+ * not, or is not asked: the answer would end the capture. */
+static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
 {
     const struct ccl_device_ops *device = ccl_device();
-    int current, of_stream;
+    int current, of_stream = op->comm->device;
     TRY(device->base.get(&current));
     if (current != op->comm->device) TRY(device->base.set(op->comm->device));
-    ncclResult_t rc = device->stream_device(op->stream, &of_stream);
+    ncclResult_t rc = ncclSuccess;
+    if (device->capture != NULL) rc = device->capture(op->stream, capture);
+    if (rc == ncclSuccess && *capture == 0) rc = device->stream_device(op->stream, &of_stream);
     if (current != op->comm->device) device->base.set(current);
     if (rc != ncclSuccess || of_stream == op->comm->device) return rc;
     return ccl_err(ncclInvalidArgument, "nccl%s: rank %d is on device %d, its stream on device %d",
@@ -101,16 +106,17 @@ static ncclResult_t check_stream(const struct ccl_op *op)
 
 ncclResult_t ccl_enqueue(const struct ccl_op *op)
 {
-    TRY(check_stream(op));
+    uint64_t capture = 0;
+    TRY(check_stream(op, &capture));
     int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
     if (op->count_elems == 0 && !is_message) return ncclSuccess;
     CCL_INFO(CCL_LOG_COLL, "nccl%s: rank %d count %zu datatype %d op %d root %d stream %p",
              ccl_coll_name(op->coll), op->comm->rank, op->count_elems, (int)op->type,
              (int)op->redop, op->root, (void *)op->stream);
-    if (ccl_clique_expands(op->comm->clique, op->coll)) return expand(op);
+    if (ccl_clique_expands(op->comm->clique, op->coll)) return expand(op, capture);
     if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);
-    struct ccl_record record = {.op = *op};
+    struct ccl_record record = {.op = *op, .capture = capture};
     if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
         ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
     return ccl_group_add(&record);

@@ -37,6 +37,7 @@ struct group {
 };
 
 static _Thread_local struct group my_group;
+static _Thread_local struct ccl_parks my_parks;
 static pthread_key_t group_key;
 static int has_key;
 static pthread_once_t group_once = PTHREAD_ONCE_INIT;
@@ -46,6 +47,7 @@ static void free_arrays(void *value)
     struct group *group = value;
     ccl_free(group->records);
     ccl_free(group->jobs);
+    ccl_free(my_parks.list);
 }
 
 static void make_key(void)
@@ -221,7 +223,8 @@ static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *
 /* Posts and launches the records of one executor from the first on, all under its lock. Their
  * streams belong to the executor's device, which is current meanwhile. When some were posted and
  * others not, nobody could tell what comes next: the communicator has failed. */
-static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n)
+static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n,
+                              struct ccl_parks *parks)
 {
     struct ccl_clique *clique = exec->clique;
     pthread_mutex_lock(&exec->lock);
@@ -229,7 +232,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
-    if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec);
+    if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
@@ -247,16 +250,20 @@ static int is_first(const struct ccl_record *records, size_t i)
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
+    struct ccl_parks parks = my_parks;
     int caller_device = 0;
     ccl_device()->base.get(&caller_device);
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
-        ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i);
+        ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i, &parks);
         if (rc == ncclSuccess) rc = posted;
     }
     enter_device(caller_device);
     ccl_device()->advance();
-    return rc;
+    if (parks.list != NULL) own_group();
+    ncclResult_t parked = ccl_park_all(&parks);
+    my_parks = parks;
+    return rc != ncclSuccess ? rc : parked;
 }
 
 ncclResult_t ccl_group_add(const struct ccl_record *record)

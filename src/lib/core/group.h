@@ -10,6 +10,7 @@
 struct ccl_record {
     struct ccl_op op;
     struct ccl_factors factors; /* of a reduction, resolved at the call */
+    uint64_t capture;           /* that the stream is part of; 0: it runs */
 };
 
 /* Adds an initialisation: run now without a group, else at the outermost end. */

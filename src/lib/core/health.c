@@ -70,15 +70,15 @@ static void tell_queues(char *text, size_t bytes)
 static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
                         size_t bytes)
 {
-    for (const struct ccl_set *set = exec->sets; set != NULL; set = set->next) {
+    for (const struct ccl_set *set = exec->collectives.flying; set != NULL; set = set->next) {
         uint16_t index = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
         if (!set->members[index].arrived) continue;
-        if (set->state == CCL_JOIN_LAUNCHED && atomic_load(&set->refs) == 0) continue;
+        if (set->state == CCL_SET_LAUNCHED && atomic_load(&set->refs) == 0) continue;
         const struct ccl_op *op = &set->members[index].record.op;
         int used = snprintf(text, bytes, "%s #%llu: ", ccl_coll_name(op->coll),
                             (unsigned long long)set->seq);
         if ((size_t)used >= bytes) return 1;
-        if (set->state == CCL_JOIN_LAUNCHED) {
+        if (set->state == CCL_SET_LAUNCHED) {
             uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
             describe_note(exec->clique, note, text + used, bytes - (size_t)used);
             if (note >> 32 == CCL_WAIT_NONE) tell_queues(text, bytes);

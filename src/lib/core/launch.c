@@ -100,10 +100,10 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     struct ccl_work *work = &recipe->work;
     uint64_t elem_bytes = ccl_type_bytes(op->type);
     work->meets = exec->meets;
-    work->abort_word = &clique->abort_word;
+    work->abort_word = &clique->words->abort;
     work->note = &exec->note;
     work->second = &exec->second;
-    work->error = &clique->kernel_error;
+    work->error = &clique->words->error;
     if (exec->view.nexecs > 1) {
         work->turn = &exec->turn.due;
         work->boards = (const struct ccl_board *const *)clique->boards;
@@ -118,7 +118,9 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->type = (uint8_t)op->type;
     const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
     work->nchannels =
-        count_channels(exec, certain, work->count_elems * elem_bytes, op->comm->device);
+        ccl_device()->retires
+            ? count_channels(exec, certain, work->count_elems * elem_bytes, op->comm->device)
+            : exec->clique->max_channels;
     fill_body(work, plan, elem_bytes);
     if (plan->second != NULL) fill_body(work, plan->second, elem_bytes);
 }
@@ -184,6 +186,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     const struct ccl_record *record = &set->members[set->last].record;
     memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
+    work->arrived = set->arrived;
     work->owner = set;
     if (work->turn != NULL) work->ticket = set->exec->turn.taken++;
     work->signature = sign_op(recipe->sign, set);
@@ -199,7 +202,7 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
 void ccl_launch_retired(struct ncclComm *comm)
 {
     struct ccl_clique *clique = comm->clique;
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) != 0)
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) != 0)
         ccl_clique_fail(clique, ncclInvalidUsage, 1,
                         "rank %d: ranks called different operations, or the same with different "
                         "count, datatype, operator or root",
@@ -211,18 +214,22 @@ void ccl_launch_retired(struct ncclComm *comm)
 ncclResult_t ccl_launch(struct ncclComm *comm, cudaStream_t stream,
                         const struct ccl_launch_spec *spec)
 {
-    atomic_fetch_add_explicit(&comm->flying, 1, memory_order_relaxed);
+    uint32_t counts = ccl_device()->retires ? 1 : 0;
+    atomic_fetch_add_explicit(&comm->flying, counts, memory_order_relaxed);
     ncclResult_t rc = ccl_device()->launch(stream, spec);
     if (rc == ncclSuccess) return ncclSuccess;
-    atomic_fetch_sub_explicit(&comm->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&comm->flying, counts, memory_order_relaxed);
     return ccl_clique_fail(comm->clique, rc, 1, "rank %d: kernel launch failed: %s", comm->rank,
                            ccl_err_last());
 }
 
-/* The kernel counts for every member: none of them is idle before it has retired. */
-static void count_others(struct ccl_set *set, uint32_t by)
+/* The kernel counts for the set and for every member: none of them is idle before it has retired.
+ * Where nothing retires, core/track.h keeps count. */
+static void count_kernel(struct ccl_set *set, uint32_t by)
 {
-    for (uint16_t i = 0; i < set->exec->nlocal; i++)
+    if (!ccl_device()->retires) return;
+    atomic_fetch_add_explicit(&set->refs, (int)by, memory_order_relaxed);
+    for (uint16_t i = 0; i < set->nmembers; i++)
         if (i != set->last)
             atomic_fetch_add_explicit(&set->members[i].record.op.comm->flying, by,
                                       memory_order_relaxed);
@@ -234,7 +241,7 @@ static void report_mismatch(const struct ccl_set *set, const struct ccl_call *ca
     struct ccl_exec *exec = set->exec;
     struct ccl_clique *clique = exec->clique;
     uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
     ccl_agree_explain(exec, call);
     if (note >> 32 != CCL_WAIT_DISAGREE) return;
     char ranks[256];
@@ -283,17 +290,13 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         .nlanes = work.nchannels,
         .is_small = work.nchannels == 1 && recipe->bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_sched,
+        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
         .retire = retire_set,
     };
-    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
-    count_others(set, 1);
+    count_kernel(set, 1);
     ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
-    if (rc != ncclSuccess) {
-        count_others(set, UINT32_MAX);
-        atomic_fetch_sub_explicit(&set->refs, 1, memory_order_relaxed);
-        return rc;
-    }
-    return ncclSuccess;
+    if (rc != ncclSuccess) count_kernel(set, UINT32_MAX);
+    return rc;
 }
 
 /* ---- gates ---- */
@@ -316,7 +319,7 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
                              _Atomic int *refs)
 {
     struct gate_owner owner = {
-        .args = {gate, &comm->clique->abort_word, ccl_bell_self()},
+        .args = {gate, &comm->clique->words->abort, ccl_bell_self()},
         .comm = comm,
         .refs = refs,
     };
@@ -326,10 +329,12 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
         .nlanes = 1,
         .is_small = 1,
         .host = ccl_kernel_gate,
+        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_gate),
         .retire = retire_gate,
     };
-    atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
+    int counts = ccl_device()->retires;
+    atomic_fetch_add_explicit(refs, counts, memory_order_relaxed);
     ncclResult_t rc = ccl_launch(comm, stream, &spec);
-    if (rc != ncclSuccess) atomic_fetch_sub_explicit(refs, 1, memory_order_relaxed);
+    if (rc != ncclSuccess) atomic_fetch_sub_explicit(refs, counts, memory_order_relaxed);
     return rc;
 }

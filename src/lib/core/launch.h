@@ -3,7 +3,7 @@
 #ifndef CCL_CORE_LAUNCH_H
 #define CCL_CORE_LAUNCH_H
 
-#include "core/join.h"
+#include "core/set.h"
 
 /* Launches the kernel of a complete set on the stream of its last member, behind the executor's
  * earlier kernels with connections. */

@@ -218,7 +218,7 @@ struct pairs_owner {
 static void report_sizes(const struct ccl_party *party, const struct ccl_call *call)
 {
     struct ccl_clique *clique = party->comms[0]->clique;
-    if (__atomic_load_n(&clique->kernel_error, __ATOMIC_RELAXED) == 0) return;
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
     ccl_agree_explain(party->comms[0]->exec, call);
     for (uint32_t i = 0; i < party->npairs; i++) {
         const struct ccl_pair *pair = &party->pairs[i];
@@ -266,8 +266,8 @@ static ncclResult_t launch_party(struct ccl_party *party)
                  .npairs = party->npairs,
                  .nexecs = clique->topo->nexecs,
                  .self = comm->exec->index,
-                 .abort_word = &clique->abort_word,
-                 .error = &clique->kernel_error,
+                 .abort_word = &clique->words->abort,
+                 .error = &clique->words->error,
                  .bell = ccl_bell_self()},
         .party = party,
     };

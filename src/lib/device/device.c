@@ -1,9 +1,52 @@
-/* Chooses the device backend of the process. */
+/* Chooses the device backend of the process, once: GPUs where a driver and a device work, else
+ * host devices, unless CHORUS_DEVICE says which. */
 #include "device/device.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/param.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#ifdef CCL_CUDA
+static const struct ccl_device_ops *find_cuda(int is_asked)
+{
+    const char *why;
+    if (ccl_cuda_count(&why) > 0 || is_asked) return &ccl_device_cuda;
+    CCL_INFO(CCL_LOG_INIT, "host devices: no GPU can be used (%s)", why);
+    return NULL;
+}
+#else
+/* Every use of a device that is not there is an error of its own. */
+static const struct ccl_device_ops *find_cuda(int is_asked)
+{
+    if (is_asked)
+        ccl_err(ncclInvalidUsage,
+                "CHORUS_DEVICE=cuda: this library was built without CUDA; host devices are used");
+    return NULL;
+}
+#endif
+
+static const struct ccl_device_ops *choose(void)
+{
+    const char *word = ccl_param_text(CCL_PARAM_DEVICE);
+    int is_cuda = strcmp(word, "cuda") == 0, is_host = strcmp(word, "host") == 0;
+    if (!is_cuda && !is_host && strcmp(word, "auto") != 0)
+        ccl_err(ncclInvalidUsage, "CHORUS_DEVICE=%s: not auto, cuda or host; auto is used", word);
+    const struct ccl_device_ops *cuda = is_host ? NULL : find_cuda(is_cuda);
+    return cuda != NULL ? cuda : &ccl_device_host;
+}
 
 const struct ccl_device_ops *ccl_device(void)
 {
-    return &ccl_device_host;
+    static const struct ccl_device_ops *_Atomic chosen;
+    /* Relaxed: whoever chooses, it is the same constant table. */
+    const struct ccl_device_ops *ops = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (ops != NULL) return ops;
+    ops = choose();
+    atomic_store_explicit(&chosen, ops, memory_order_relaxed);
+    return ops;
 }
 
 const struct chorus_devices *chorus_devices(void)

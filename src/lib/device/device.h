@@ -1,7 +1,7 @@
 /* Devices as the core sees them: the public table plus kernel launches.
  *
- * core calls these; each backend (host, later cuda) is one const struct ccl_device_ops at the
- * bottom of its file. Kernels of a host device are coroutines: they never block a thread.
+ * core calls these; each backend (host, cuda) is one const struct ccl_device_ops at the bottom of
+ * its file. Kernels of a host device are coroutines: they never block a thread.
  */
 #ifndef CCL_DEVICE_DEVICE_H
 #define CCL_DEVICE_DEVICE_H
@@ -27,9 +27,13 @@ struct ccl_cursor {
  * whose lane polls it, also when that is its own (ccl_bell_self). */
 typedef enum ccl_run ccl_host_kernel(void *args, uint32_t lane, struct ccl_cursor *cursor);
 
+/* Launches a kernel of the GPU on a stream; a cudaError_t. */
+typedef int ccl_cuda_kernel(const void *args, cudaStream_t stream);
+
 /* One kernel launch. `args` (at most CCL_LAUNCH_ARGS_BYTES) are copied at the call and 64-byte
  * aligned in the copy; the lanes share the copy. `retire`, if not NULL, is called once with
- * the copy after the last lane is done and before the stream moves on; it may not block. */
+ * the copy after the last lane is done and before the stream moves on; it may not block. A GPU
+ * calls nobody back: where `retires` is 0, an event tells when a kernel is done. */
 enum { CCL_LAUNCH_ARGS_BYTES = 4000 };
 struct ccl_launch_spec {
     const void *args;
@@ -37,6 +41,7 @@ struct ccl_launch_spec {
     uint32_t nlanes;
     int is_small; /* one lane, short runs: the calling thread may as well run it itself */
     ccl_host_kernel *host;
+    ccl_cuda_kernel *cuda;
     void (*retire)(void *args);
 };
 
@@ -47,8 +52,12 @@ struct ccl_arena {
     size_t bytes;
 };
 
+/* The handle that means another stream in each thread. */
+enum { CCL_STREAM_PER_THREAD = 2 };
+
 struct ccl_device_ops {
     struct chorus_devices base;
+    int retires; /* calls spec.retire */
 
     /* Text that is equal exactly for two handles of one physical device: ranks with equal texts
      * form an executor. A host device belongs to its process. */
@@ -57,6 +66,18 @@ struct ccl_device_ops {
     uint32_t (*lanes)(int device);
     /* The device of a stream; ncclInvalidArgument for a handle that is no stream. */
     ncclResult_t (*stream_device)(cudaStream_t stream, int *device);
+    /* *capture = which capture the stream is part of; 0: it runs. NULL: streams only run. */
+    ncclResult_t (*capture)(cudaStream_t stream, uint64_t *capture);
+    /* An event that only orders work: it keeps no time. */
+    ncclResult_t (*event_make)(chorus_event_t *event);
+    /* Zeroed memory of the current device for what kernels of one device tell each other, which
+     * the host may not touch on a GPU; and zeroed words that the host and kernels of all devices
+     * share. */
+    ncclResult_t (*flags_alloc)(void **memory, size_t bytes);
+    ncclResult_t (*flags_free)(void *memory);
+    ncclResult_t (*words_alloc)(void **memory, size_t bytes);
+    ncclResult_t (*words_free)(void *memory);
+
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
     /* The arena that large blocks of alloc lie in, made at the first call. */
     void (*arena)(struct ccl_arena *out);
@@ -76,5 +97,10 @@ struct ccl_device_ops {
 const struct ccl_device_ops *ccl_device(void);
 
 extern const struct ccl_device_ops ccl_device_host;
+extern const struct ccl_device_ops ccl_device_cuda;
+
+/* GPUs that can be used; 0 without a driver, or with one that is too old. `why` (may be NULL) gets
+ * a text then. */
+int ccl_cuda_count(const char **why);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "device/host_engine.h"
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
 
@@ -100,6 +101,17 @@ static uint32_t count_lanes(int device)
     return ccl_host_nworkers();
 }
 
+static ncclResult_t alloc_words(void **memory, size_t bytes)
+{
+    return ccl_alloc(memory, 1, bytes);
+}
+
+static ncclResult_t free_words(void *memory)
+{
+    ccl_free(memory);
+    return ncclSuccess;
+}
+
 static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
 {
     struct ccl_host_goal goal = {.ready = ready, .arg = arg};
@@ -155,9 +167,15 @@ const struct ccl_device_ops ccl_device_host = {
             .host_func = ccl_host_func,
             .reset = reset,
         },
+    .retires = 1,
     .identity = get_identity,
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,
+    .event_make = ccl_host_event_create,
+    .flags_alloc = alloc_words,
+    .flags_free = free_words,
+    .words_alloc = alloc_words,
+    .words_free = free_words,
     .launch = ccl_host_launch,
     .arena = ccl_host_arena,
     .advance = ccl_host_advance,

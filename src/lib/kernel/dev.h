@@ -4,6 +4,10 @@
 #ifndef CCL_KERNEL_DEV_H
 #define CCL_KERNEL_DEV_H
 
+#ifdef __CUDACC__
+#include "kernel/cuda_dev.h"
+#else
+
 #include "base/doorbell.h"
 
 #include <stdint.h>
@@ -42,4 +46,5 @@ CCL_DEVICE void set_error(uint32_t *error, uint32_t code)
     __atomic_compare_exchange_n(error, &none, code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+#endif
 #endif

@@ -1,5 +1,5 @@
-/* kernel.h: the kernels that core launches on host devices (through device/device.h). Each is a
- * coroutine over its launch arguments.
+/* kernel.h: the kernels that core launches (through device/device.h). Those of host devices are
+ * coroutines over their launch arguments.
  */
 #ifndef CCL_KERNEL_KERNEL_H
 #define CCL_KERNEL_KERNEL_H
@@ -13,6 +13,23 @@ struct ccl_gate_args {
     const uint32_t *abort_word;
     struct ccl_bell *bell;
 };
+
+/* The same for GPUs, where the library was built with CUDA: they launch the kernel. */
+#ifdef CCL_CUDA
+#define CCL_CUDA_KERNEL(name) (name)
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Loads all of them to the current device (cuda_launch.h). */
+int ccl_cuda_load(void);
+int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_gate(const void *args, cudaStream_t stream);
+#ifdef __cplusplus
+}
+#endif
+#else
+#define CCL_CUDA_KERNEL(name) NULL
+#endif
 
 enum ccl_run ccl_kernel_sched(void *args, uint32_t lane, struct ccl_cursor *cursor);
 enum ccl_run ccl_kernel_pairs(void *args, uint32_t lane, struct ccl_cursor *cursor);

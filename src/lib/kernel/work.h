@@ -215,6 +215,7 @@ struct ccl_work {
     struct ccl_body body[2];
     struct ccl_meet *meets; /* [nchannels], NULL when nothing meets */
     struct ccl_gate *gates; /* [ngates] raised before the first step, let go at the end */
+    uint32_t *arrived;      /* GPU: CTAs that are done; back at 0 after the last */
     const uint32_t *abort_word;
     uint64_t *note;       /* what it waits for, for chorus_comm_status */
     uint64_t *second;     /* set to ticket + 1 when the second body runs */

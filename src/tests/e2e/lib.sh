@@ -6,6 +6,8 @@ cd "$(dirname "$0")/../../.." || exit 3
 BUILDDIR=$(cd "${BUILDDIR:-build}" && pwd) || exit 3
 # What is preloaded comes before the runtime of a build under ASan, which is fine with both.
 export ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"
+# They look at host devices, also where there are GPUs, unless somebody asks for these.
+export CHORUS_DEVICE="${CHORUS_DEVICE:-host}"
 tests_dir=src/tests/e2e
 [ -n "$TEST_TMP" ] || own_tmp=$(mktemp -d)
 tmp=${TEST_TMP:-$own_tmp}

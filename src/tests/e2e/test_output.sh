@@ -50,12 +50,36 @@ done
 
 # ---- words, colour, locale ----
 
-begin 'no word of a GPU where there is none'
-perf all_reduce -b 8 -e 64 -f 2 -g 2
-tail -n +2 "$out" | grep -v '^# Command' >"$tmp/words"
+begin '--device host: no word of a GPU'
+perf all_reduce -b 8 -e 64 -f 2 -g 2 --device host
+tail -n +2 "$out" | grep -v -E '^# (Command|Library)' >"$tmp/words"
 words='(^|[^a-z])gpus?([^a-z]|$)|cuda|nvidia|graphics'
 want 'speaks of GPUs' sh -c "! grep -v nGpus '$tmp/words' | grep -i -E '$words'"
 want_out 'host device'
+end
+
+begin '--device auto without a GPU: one line says so'
+run 60 env -u CHORUS_DEVICE CUDA_VISIBLE_DEVICES=-1 "$(driver all_reduce)" -b 8 -e 8 -g 2
+want_code 0
+want 'not one line' [ "$(grep -c '^# No GPU: ' "$out")" -eq 1 ]
+want_out 'on 8 host devices'
+end
+
+# A copy of the library is another file with the same name inside, as another library is.
+cp "$BUILDDIR/libnccl.so.2" "$tmp/other.so"
+begin '--library: another file is in use, its path in header and record'
+perf all_reduce -b 8 -e 64 -f 2 --spawn 2 --library "$tmp/other.so" -J "$tmp/other.json"
+want_code 0
+want_table 2 4
+want_out "^# Library 2.30.7 .*, $(realpath "$tmp")/other.so$"
+want 'another path in the record' grep -qE '"library_path": *"[^"]*/other.so"' "$tmp/other.json"
+end
+
+begin '--library: one that lacks a function is refused by its name'
+libc=$(ldd "$(driver all_reduce)" | awk '$1 ~ /^libc\.so/ { print $3 }')
+run 20 "$(driver all_reduce)" --library "$libc"
+want_code 2
+want_err "option --library: .* has no nccl[A-Za-z]+, which all_reduce_perf calls"
 end
 
 begin 'no colour in a pipe'

@@ -7,6 +7,7 @@
 cd "$(dirname "$0")/../../.." || exit 3
 build=$(realpath "${BUILDDIR:-build}")
 wrapper=$build/tests/wrap_faults.so
+export CHORUS_DEVICE=host
 drivers='all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce
     reduce_scatter scatter sendrecv'
 faults='drop skip swap stale double past'

@@ -59,6 +59,9 @@ static void format_value(const struct perf_options *options, const struct perf_o
         else
             snprintf(text, VALUE_BYTES, "%s", perf_op_name(*(const int *)field));
         break;
+    case PERF_KIND_DEVICE:
+        snprintf(text, VALUE_BYTES, "%s", perf_device_word(*(const int *)field));
+        break;
     default: snprintf(text, VALUE_BYTES, "%d", *(const int *)field);
     }
 }

@@ -5,9 +5,9 @@
 
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/trial.h"
 #include "harness/verify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 256 };
@@ -18,35 +18,52 @@ size_t perf_buffer_need(size_t data_bytes, size_t shift_bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Memory that is registered comes from the library, which knows best what it can register. */
 static void alloc_one(char **memory, size_t bytes, ncclComm_t comm, void **handle)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     void *got = NULL;
-    perf_check(devices->alloc(&got, bytes), "allocation of a buffer");
+    if (comm == NULL)
+        perf_check(devices->alloc(&got, bytes), "allocation of a buffer");
+    else
+        perf_check(ncclMemAlloc(&got, bytes), "ncclMemAlloc");
     *memory = got;
     perf_check(devices->fill(got, 0, bytes, NULL), "clearing a buffer");
-    if (handle != NULL) perf_check(ncclCommRegister(comm, got, bytes, handle), "ncclCommRegister");
+    if (comm != NULL) perf_check(ncclCommRegister(comm, got, bytes, handle), "ncclCommRegister");
+}
+
+static void free_one(char *memory, ncclComm_t comm, void *handle)
+{
+    if (memory == NULL) return;
+    if (handle == NULL) {
+        perf_check(perf_devices()->free(memory), "freeing a buffer");
+        return;
+    }
+    perf_check(ncclCommDeregister(comm, handle), "ncclCommDeregister");
+    perf_check(ncclMemFree(memory), "ncclMemFree");
 }
 
 void perf_buffers_alloc(struct perf_buffers *buffers, int device, ncclComm_t comm)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     perf_check(devices->set(device), "setting the device");
-    alloc_one(&buffers->send, buffers->send_bytes, comm,
-              comm != NULL ? &buffers->send_handle : NULL);
-    alloc_one(&buffers->recv, buffers->recv_bytes, comm,
-              comm != NULL ? &buffers->recv_handle : NULL);
+    alloc_one(&buffers->send, buffers->send_bytes, comm, &buffers->send_handle);
+    alloc_one(&buffers->recv, buffers->recv_bytes, comm, &buffers->recv_handle);
+    if (devices->values != NULL) {
+        struct perf_value_job load = {.mode = PERF_VALUES_LOAD};
+        perf_check(devices->alloc(&buffers->scratch, PERF_TRIAL_SCRATCH), "verification memory");
+        perf_check(devices->values(&load, NULL), "loading the kernels of verification");
+    }
     perf_check(devices->stream_sync(NULL), "clearing the buffers");
 }
 
 void perf_buffers_free(struct perf_buffers *buffers, int device, ncclComm_t comm)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     perf_check(devices->set(device), "setting the device");
-    if (buffers->send_handle != NULL) ncclCommDeregister(comm, buffers->send_handle);
-    if (buffers->recv_handle != NULL) ncclCommDeregister(comm, buffers->recv_handle);
-    if (buffers->send != NULL) perf_check(devices->free(buffers->send), "freeing a buffer");
-    if (buffers->recv != NULL) perf_check(devices->free(buffers->recv), "freeing a buffer");
+    free_one(buffers->send, comm, buffers->send_handle);
+    free_one(buffers->recv, comm, buffers->recv_handle);
+    if (buffers->scratch != NULL) perf_check(devices->free(buffers->scratch), "freeing memory");
     memset(buffers, 0, sizeof *buffers);
 }
 
@@ -87,29 +104,4 @@ void perf_layout_place(const struct perf_layout *layout, const struct perf_buffe
     place->recv = place->recv_area = buffers->recv + slot * recv_need + start;
     place->send_area_bytes = layout->send_bytes;
     place->recv_area_bytes = layout->recv_bytes;
-}
-
-void perf_view_open(struct perf_view *view, char *device, size_t bytes, int load)
-{
-    view->device = device;
-    view->bytes = bytes;
-    view->copied = !perf_devices_host_visible();
-    view->host = device;
-    if (!view->copied) return;
-    view->host = malloc(bytes);
-    if (view->host == NULL) perf_end(PERF_EXIT_ERROR, "out of host memory for verification");
-    if (!load) return;
-    perf_check(perf_devices()->copy(view->host, device, bytes, NULL), "copy from the device");
-    perf_check(perf_devices()->stream_sync(NULL), "copy from the device");
-}
-
-void perf_view_close(struct perf_view *view, int store)
-{
-    if (!view->copied) return;
-    if (store) {
-        perf_check(perf_devices()->copy(view->device, view->host, view->bytes, NULL),
-                   "copy to the device");
-        perf_check(perf_devices()->stream_sync(NULL), "copy to the device");
-    }
-    free(view->host);
 }

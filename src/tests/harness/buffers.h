@@ -11,6 +11,7 @@ struct perf_buffers {
     char *send, *recv; /* device memory, 256-byte aligned */
     size_t send_bytes, recv_bytes;
     void *send_handle, *recv_handle; /* of ncclCommRegister */
+    void *scratch;                   /* device memory for verification (trial.h), or NULL */
 };
 
 /* One row's use of the buffers. */
@@ -41,17 +42,5 @@ void perf_buffers_free(struct perf_buffers *buffers, int device, ncclComm_t comm
 void perf_layout_slots(struct perf_layout *layout, const struct perf_buffers *buffers);
 void perf_layout_place(const struct perf_layout *layout, const struct perf_buffers *buffers,
                        size_t slot, struct perf_place *place);
-
-/* Device memory seen by the CPU: the memory itself where that is possible, else a copy. */
-struct perf_view {
-    char *host;
-    char *device;
-    size_t bytes;
-    int copied;
-};
-/* load: the view shows what the device holds. The current device and an idle stream are used. */
-void perf_view_open(struct perf_view *view, char *device, size_t bytes, int load);
-/* store: the device gets what the view shows. */
-void perf_view_close(struct perf_view *view, int store);
 
 #endif

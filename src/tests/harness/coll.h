@@ -72,6 +72,8 @@ struct perf_coll {
     /* busbw = algbw * factor; and where it comes from, as text: "2(n-1)/n". */
     double (*bus_factor)(int nranks);
     const char *bus_formula;
+    /* The library's function that `run` calls; ncclSend stands for ncclRecv too. */
+    const char *function;
     /* Enqueues the collective for one rank (inside a group when the thread drives several). */
     ncclResult_t (*run)(const struct perf_call *call);
     /* Optional: how many groups, one after the other, make one operation (hypercube: its

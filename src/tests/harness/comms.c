@@ -3,6 +3,7 @@
  */
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/library.h"
 #include "harness/watchdog.h"
 #include "harness/world.h"
 
@@ -14,6 +15,11 @@
 void perf_comms_init_all(struct perf_world *world)
 {
     size_t n = (size_t)world->nlocal;
+    /* Other libraries refuse a device that is named twice here, even where ranks may share it. */
+    if (world->ranks_per_device > 1 && !perf_library_is_ours()) {
+        perf_comms_init_ranks(world);
+        return;
+    }
     ncclComm_t *comms = calloc(n, sizeof *comms);
     int *devices = calloc(n, sizeof *devices);
     if (comms == NULL || devices == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
@@ -118,7 +124,7 @@ static size_t free_bytes(const struct perf_world *world)
         int counted = 0;
         for (int j = 0; j < i; j++) counted |= world->ranks[j].device == world->ranks[i].device;
         counted |= i > 0 && perf_devices_host_visible(); /* the host's memory is one */
-        struct chorus_device_info info = {.free_bytes = 0};
+        struct perf_device_info info = {.free_bytes = 0};
         if (!counted) perf_check(perf_devices()->info(world->ranks[i].device, &info), "device");
         sum += info.free_bytes;
     }
@@ -127,7 +133,7 @@ static size_t free_bytes(const struct perf_world *world)
 
 void perf_world_init(struct perf_world *world)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     size_t before = free_bytes(world);
     perf_watch_row("initialisation");
     perf_watch_phase(world->ranks, world->nlocal, "making the communicators");
@@ -145,7 +151,7 @@ void perf_world_init(struct perf_world *world)
 
 void perf_world_fini(struct perf_world *world)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     perf_watch_row("the end");
     perf_watch_phase(world->ranks, world->nlocal, "destroying the communicators");
     for (int i = 0; i < world->nlocal; i++) {

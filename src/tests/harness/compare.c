@@ -64,21 +64,5 @@ void perf_compare_send(const struct perf_fill *fill, const struct perf_shape *sh
 {
     struct comparison state = {.fill = fill, .got = got, .mismatch = mismatch};
     *mismatch = (struct perf_mismatch){.guard = PERF_SEND_CHANGED};
-    /* In place the receive buffer covers elements [start, end) of the send buffer. */
-    ptrdiff_t elems = (ptrdiff_t)shape->send_elems, start = elems, end = elems;
-    if (shape->in_place) {
-        start = -shape->send_at;
-        end = start + (ptrdiff_t)shape->recv_elems;
-        if (start < 0) start = 0;
-        if (start > elems) start = elems;
-        if (end > elems) end = elems;
-        if (end < start) end = start;
-    }
-    struct perf_run before = {.first = 0, .elems = (size_t)start, .source = shape->rank, .from = 0};
-    struct perf_run after = {.first = (size_t)end,
-                             .elems = (size_t)(elems - end),
-                             .source = shape->rank,
-                             .from = (size_t)end};
-    compare_run(&state, &before);
-    compare_run(&state, &after);
+    perf_expected_walk_send(shape, compare_run, &state);
 }

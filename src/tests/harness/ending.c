@@ -3,6 +3,7 @@
  */
 #include "harness/ending.h"
 
+#include "harness/devices.h"
 #include "harness/timing.h"
 #include "harness/watchdog.h"
 #include "harness/world.h"
@@ -102,7 +103,8 @@ void perf_check(ncclResult_t result, const char *what)
 {
     if (result == ncclSuccess) return;
     char text[PERF_OOB_TEXT];
-    const char *last = ncclGetLastError(NULL);
+    const char *last = perf_devices_error();
+    if (last[0] == '\0' || result != ncclUnhandledCudaError) last = ncclGetLastError(NULL);
     snprintf(text, sizeof text, "%s: %s%s%s", what, ncclGetErrorString(result),
              last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
     perf_end(PERF_EXIT_ERROR, text);

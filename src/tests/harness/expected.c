@@ -52,3 +52,25 @@ void perf_expected_walk(const struct perf_pattern *pattern, const struct perf_sh
             next, shape->recv_elems);
     exit(3);
 }
+
+void perf_expected_walk_send(const struct perf_shape *shape, perf_expected_visit *visit,
+                             void *state)
+{
+    /* In place the receive buffer covers elements [start, end) of the send buffer. */
+    ptrdiff_t elems = (ptrdiff_t)shape->send_elems, start = elems, end = elems;
+    if (shape->in_place) {
+        start = -shape->send_at;
+        end = start + (ptrdiff_t)shape->recv_elems;
+        if (start < 0) start = 0;
+        if (start > elems) start = elems;
+        if (end > elems) end = elems;
+        if (end < start) end = start;
+    }
+    struct perf_run before = {.first = 0, .elems = (size_t)start, .source = shape->rank, .from = 0};
+    struct perf_run after = {.first = (size_t)end,
+                             .elems = (size_t)(elems - end),
+                             .source = shape->rank,
+                             .from = (size_t)end};
+    visit(state, &before);
+    visit(state, &after);
+}

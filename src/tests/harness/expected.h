@@ -15,4 +15,8 @@ typedef void perf_expected_visit(void *state, const struct perf_run *run);
 void perf_expected_walk(const struct perf_pattern *pattern, const struct perf_shape *shape,
                         perf_expected_visit *visit, void *state);
 
+/* The same for what the send buffer holds; in place only what the receive buffer does not cover. */
+void perf_expected_walk_send(const struct perf_shape *shape, perf_expected_visit *visit,
+                             void *state);
+
 #endif

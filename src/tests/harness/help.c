@@ -6,12 +6,12 @@
 #include "harness/help.h"
 
 #include "harness/devices.h"
+#include "harness/library.h"
 #include "harness/usage.h"
 
 #include "nccl.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -231,6 +231,9 @@ static void print_choices(const struct perf_option *row)
     if (row->kind == PERF_KIND_INIT)
         for (int i = PERF_INIT_AUTO; i <= PERF_INIT_SPAWN; i++)
             printf("%s ", perf_init_name((enum perf_init)i));
+    if (row->kind == PERF_KIND_DEVICE)
+        for (int i = PERF_DEVICE_AUTO; i <= PERF_DEVICE_HOST; i++)
+            printf("%s ", perf_device_word(i));
     if (row->kind == PERF_KIND_OP || row->kind == PERF_KIND_TYPE || row->kind == PERF_KIND_ROOT)
         printf("all");
     if (row->kind == PERF_KIND_INT && row->high - row->low < 4)
@@ -264,17 +267,6 @@ static void show_completion(void)
         printf("--%s ", perf_option_rows[i].name);
     }
     printf("' -- \"$word\"))\n}\ncomplete -F _%s %s\n", program, program);
-}
-
-const char *perf_library_path(void)
-{
-    static char path[PATH_MAX];
-    /* Not &ncclGetVersion: in the program that is the address of a jump into the library. */
-    void *symbol = dlsym(RTLD_DEFAULT, "ncclGetVersion");
-    Dl_info info;
-
-    if (!symbol || !dladdr(symbol, &info) || !info.dli_fname) return "unknown";
-    return realpath(info.dli_fname, path) ? path : info.dli_fname;
 }
 
 int perf_mpi_plugin_path(char *path, int path_bytes)
@@ -312,15 +304,14 @@ static void print_library(void)
 
 static void print_devices(void)
 {
-    int ndevices = 0;
-    const struct chorus_devices *devices = perf_devices_find();
+    char why[LINE_BYTES];
 
-    if (!devices)
-        printf("  %-10s cuda, seen through another library\n", "devices");
-    else if (devices->count(&ndevices) == ncclSuccess)
-        printf("  %-10s %d, %s\n", "devices", ndevices, devices->kind);
-    else
-        printf("  %-10s %s: %s\n", "devices", devices->kind, ncclGetLastError(NULL));
+    if (perf_devices_choose(0, why, sizeof why)) {
+        printf("  %-10s none: %s\n", "devices", why);
+        return;
+    }
+    printf("  %-10s %d, %s\n", "devices", perf_device_count(), perf_devices()->kind);
+    if (*perf_devices_reason()) printf("  %-10s none: %s\n", "GPUs", perf_devices_reason());
 }
 
 void perf_show_contents(const struct perf_coll *coll)

@@ -13,9 +13,6 @@ void perf_show(enum perf_show what, const struct perf_coll *coll);
 /* --selftest: which collective, types, operators, devices and library this program holds. */
 void perf_show_contents(const struct perf_coll *coll);
 
-/* The file of the loaded libnccl, "unknown" when the loader cannot tell. */
-const char *perf_library_path(void);
-
 /* 1 when the MPI plugin lies beside the program or in ../lib, in this order; its path, or where it
  * should be, in `path`. The only search for it. */
 int perf_mpi_plugin_path(char *path, int path_bytes);

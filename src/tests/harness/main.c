@@ -27,13 +27,33 @@ static double read_min_busbw(void)
     return wanted;
 }
 
-/* A usage error that all processes find: rank 0's says it, all leave in order. */
-static void leave_usage(struct perf_world *world, const char *text)
+/* An error that all processes find: rank 0's says it, all leave in order. */
+static void leave(struct perf_world *world, int code, const char *text)
 {
-    if (world->proc == 0) fprintf(stderr, "%s: %s (try --help)\n", perf_program(), text);
+    if (world->proc == 0)
+        fprintf(stderr, "%s: %s%s\n", perf_program(), text,
+                code == PERF_EXIT_USAGE ? " (try --help)" : "");
     perf_watch_stop();
-    perf_world_close(world, PERF_EXIT_USAGE);
-    exit(PERF_EXIT_USAGE);
+    perf_world_close(world, code);
+    exit(code);
+}
+
+/* Processes of several hosts may find different things: the worst is what all leave with. */
+static void choose_devices(struct perf_world *world)
+{
+    char text[PERF_OOB_TEXT] = "another process cannot use its devices";
+    int code = perf_devices_choose(world->host_ranks, text, sizeof text), worst = PERF_EXIT_OK;
+    if (code == PERF_EXIT_OK && world->options->graph_launches > 0 &&
+        perf_devices()->graph_launch == NULL) {
+        snprintf(text, sizeof text, "option -G: host devices have no graphs; it needs GPUs");
+        code = PERF_EXIT_USAGE;
+    }
+    int *all = calloc((size_t)world->nprocs, sizeof *all);
+    if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    perf_world_allgather(world, &code, all, sizeof code);
+    for (int p = 0; p < world->nprocs; p++) worst = perf_verdict_worse(worst, all[p]);
+    free(all);
+    if (worst != PERF_EXIT_OK) leave(world, worst, text);
 }
 
 static void check_world(struct perf_world *world)
@@ -42,7 +62,7 @@ static void check_world(struct perf_world *world)
     int sizes[2] = {world->smallest_group, world->largest_group};
     for (int i = 0; i < 2; i++)
         if (perf_options_check_world(world->options, world->coll, sizes[i], text, sizeof text))
-            leave_usage(world, text);
+            leave(world, PERF_EXIT_USAGE, text);
 }
 
 /* The driver's own set-up reads variables and may complain: only one process does so aloud. */
@@ -85,6 +105,8 @@ static void write_header(const struct perf_sweep *sweep)
                                  .init_call = world->init_call,
                                  .init_mode = world->ops->name,
                                  .device_kind = perf_devices()->kind,
+                                 .no_gpu = perf_devices_reason(),
+                                 .multi_rank_set = perf_devices_multi_rank(),
                                  .fit_bytes = sweep->fit_bytes,
                                  .some_do_not_fit = sweep->too_large_bytes > 0};
     ncclGetVersion(&header.nccl_version);
@@ -109,6 +131,8 @@ static void write_footer(const struct perf_world *world, int code)
 static int run_world(struct perf_world *world)
 {
     perf_world_open(world);
+    choose_devices(world);
+    perf_world_place(world);
     perf_watch_start(world);
     check_world(world);
     prepare_driver(world);

@@ -107,6 +107,8 @@ int perf_marks_look(void)
     int count = 0;
     pthread_mutex_lock(&lock);
     for (struct perf_marks *marks = sets; marks != NULL; marks = marks->next) {
+        /* The watchdog's thread must not make a context on the first GPU of the host. */
+        if (marks->reached < marks->recorded) perf_devices()->set(marks->device);
         while (marks->reached < marks->recorded) {
             int done = 0;
             if (perf_devices()->event_query(marks->events[marks->reached], &done) != ncclSuccess ||

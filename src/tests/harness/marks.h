@@ -4,7 +4,7 @@
 #ifndef PERF_MARKS_H
 #define PERF_MARKS_H
 
-#include "chorus.h"
+#include "harness/devices.h"
 
 struct perf_marks;
 

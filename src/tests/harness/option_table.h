@@ -18,6 +18,13 @@ PERF_OPTION(RANKS, 0, "init", INIT, init, 0, 0, "auto", "", "MODE",
 PERF_OPTION(RANKS, 'p', "parallel_init", INT, parallel_init, 0, 1, "0", "", "0|1",
             "1: each thread initialises its own ranks; 0: the main thread all of them")
 
+PERF_OPTION(
+    RANKS, 0, "device", DEVICE, device, 0, 0, "auto", "", "KIND",
+    "what the ranks run on: cuda (GPUs), host (host devices), or auto: GPUs if there are any "
+    "that the library can use, else host devices")
+PERF_OPTION(RANKS, 0, "library", TEXT, library, 0, 0, "ours", "", "PATH",
+            "run on the libnccl.so.2 at PATH, of whomever; the program restarts with it preloaded")
+
 PERF_GROUP(SIZES, "Sizes")
 PERF_OPTION(SIZES, 'b', "minbytes", SIZE, min_bytes, 0, INT64_MAX, "32M", "bytes", "SIZE",
             "first size; k, m, g and t are powers of 1024, fractions allowed")
@@ -48,7 +55,7 @@ PERF_OPTION(WORK, 'y', "stream_null", INT, null_stream, 0, 1, "0", "", "0|1",
 PERF_OPTION(WORK, 'G', "cudagraph", INT, graph_launches, 0, INT_MAX, "0", "launches", "N",
             "capture the iterations in a graph and launch it N times; GPUs only")
 PERF_OPTION(WORK, 'R', "local_register", INT, local_register, 0, 2, "0", "", "0..2",
-            "register the buffers: local (1) or symmetric (2) windows")
+            "register the buffers, from ncclMemAlloc: local (1) or symmetric (2) windows")
 PERF_OPTION(WORK, 'x', "cta_policy", INT, cta_policy, 0, 2, "unset", "", "0..2",
             "CTA policy of the communicator: default, efficiency, zero")
 PERF_OPTION(WORK, 'D', "device_implementation", INT, device_impl, 0, INT_MAX, "0", "", "N",
@@ -115,6 +122,9 @@ PERF_VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "alltoallv: file of the traffi
 PERF_VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "alltoallv: factor for all of the matrix")
 PERF_VARIABLE("NCCL_TESTS_ALLTOALLV_SPREAD", "alltoallv: unevenness of the built-in matrix")
 PERF_VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "alltoallv: 1 prints what each rank moves")
+PERF_VARIABLE("CHORUS_DEVICE", "with our library, the default of --device")
 PERF_VARIABLE("CHORUS_HOST_DEVICES", "number of host devices (default 8)")
 PERF_VARIABLE("CHORUS_HOST_QUEUES", "in-order queues that the streams of a host device share")
+PERF_VARIABLE("NCCL_MULTI_RANK_GPU_ENABLE",
+              "1 lets ranks share a GPU; set by the program for more ranks than GPUs, unless set")
 PERF_VARIABLE("NO_COLOR", "when set, no colour on a terminal")

@@ -8,6 +8,7 @@
 #include "harness/coll.h"
 #include "harness/devices.h"
 #include "harness/help.h"
+#include "harness/library.h"
 #include "harness/sizes.h"
 #include "harness/suggest.h"
 #include "harness/usage.h"
@@ -52,6 +53,8 @@ static const char *const op_names[PERF_NOPS + 1] = {"sum", "prod",   "max", "min
                                                     "avg", "mulsum", "all"};
 static const char *const init_names[] = {"auto", "all", "thread", "mpi", "env", "spawn"};
 enum { NINITS = sizeof init_names / sizeof init_names[0] };
+static const char *const device_names[] = {"auto", "cuda", "host"};
+enum { NDEVICES = sizeof device_names / sizeof device_names[0] };
 
 const char *perf_type_name(int type)
 {
@@ -66,6 +69,11 @@ const char *perf_op_name(int op)
 const char *perf_init_name(enum perf_init init)
 {
     return init_names[init];
+}
+
+const char *perf_device_word(int choice)
+{
+    return device_names[choice];
 }
 
 /* ---- values: each function stores the value, or writes what completes "'text' " ---- */
@@ -149,7 +157,8 @@ static int parse_word(struct value *value, const char *text, const char *const *
 {
     static const char *const what[] = {[PERF_KIND_OP] = "operator",
                                        [PERF_KIND_TYPE] = "type",
-                                       [PERF_KIND_INIT] = "way to initialise"};
+                                       [PERF_KIND_INIT] = "way to initialise",
+                                       [PERF_KIND_DEVICE] = "kind of device"};
     const char *nearest;
     size_t used;
 
@@ -201,6 +210,7 @@ static int parse_value(struct value *value, const char *text)
         return 1;
     case PERF_KIND_ROOT: return parse_root(value, text);
     case PERF_KIND_INIT: return parse_word(value, text, init_names, NINITS);
+    case PERF_KIND_DEVICE: return parse_word(value, text, device_names, NDEVICES);
     case PERF_KIND_TEXT:
         if (!*text) return fail_value(value, "is empty");
         *(const char **)value->to = text;
@@ -316,7 +326,7 @@ static int take_option(struct perf_options *options, char **argv, int at)
 
 /* ---- conflicts ---- */
 
-static void check_devices(const struct perf_options *options)
+static void check_kernels(const struct perf_options *options)
 {
     if (options->device_impl > 0)
         perf_usage("option -D: device kernels are not part of this version; only -D 0 is");
@@ -324,8 +334,6 @@ static void check_devices(const struct perf_options *options)
         perf_usage("option -V: sets the CTAs of a device kernel (-D), which this version has not");
     if (options->local_register == 2)
         perf_usage("option -R: symmetric windows (2) are not part of this version; 0 and 1 are");
-    if (options->graph_launches > 0 && perf_devices_find() && perf_devices_host_visible())
-        perf_usage("option -G: host devices have no graphs; it needs GPUs");
 }
 
 static void check_conflicts(const struct perf_options *options)
@@ -339,8 +347,12 @@ static void check_conflicts(const struct perf_options *options)
     }
     if (options->iter_report && options->graph_launches > 0)
         perf_usage("option -I: iterations of a graph (-G) cannot be timed one by one");
-    if (options->blocking == 3 && options->graph_launches > 0)
-        perf_usage("option -z: 3 waits after each iteration, which a graph (-G) cannot");
+    if (options->blocking && options->graph_launches > 0)
+        perf_usage("option -z: waits as it goes, which a graph (-G) cannot");
+    if (options->null_stream && options->graph_launches > 0)
+        perf_usage("option -y: the NULL stream (1) cannot be captured in a graph (-G)");
+    if (options->iters == 0 && options->graph_launches > 0)
+        perf_usage("option -G: a graph needs an end of iterations; -n 0 has none");
     if (options->iter_skip > 0 && !options->iter_report)
         perf_usage("option -K: leaves iterations out of the -I report; give -I 1 too");
     if (options->iter_report && options->iters == 0)
@@ -354,7 +366,7 @@ static void check_conflicts(const struct perf_options *options)
         perf_usage("option --spawn: not together with --init %s", perf_init_name(options->init));
     if (options->init == PERF_INIT_ALL && options->parallel_init)
         perf_usage("option -p: 1 lets each thread initialise, which --init all does not");
-    check_devices(options);
+    check_kernels(options);
 }
 
 /* As it is installed, which may be under a name with a suffix. */
@@ -383,6 +395,8 @@ void perf_options_parse(struct perf_options *options, const struct perf_coll *co
     while (at < argc && argv[at][0] == '-' && argv[at][1] && strcmp(argv[at], "--")) {
         at = take_option(options, argv, at);
         if (options->action != PERF_RUN) {
+            perf_devices_prefer((enum perf_device_choice)options->device);
+            if (options->library) perf_library_use(options->library, coll, argv);
             perf_show((enum perf_show)options->action, coll);
             exit(PERF_EXIT_OK);
         }
@@ -390,6 +404,8 @@ void perf_options_parse(struct perf_options *options, const struct perf_coll *co
     if (at < argc && !strcmp(argv[at], "--")) at++;
     if (at < argc) perf_usage("'%s': this program takes options only", argv[at]);
     check_conflicts(options);
+    perf_devices_prefer((enum perf_device_choice)options->device);
+    if (options->library) perf_library_use(options->library, coll, argv);
 }
 
 int perf_options_check_world(const struct perf_options *options, const struct perf_coll *coll,

@@ -55,6 +55,8 @@ struct perf_options {
     int iter_skip;                /* -K */
     int spawn;                    /* --spawn N processes, 0 off */
     enum perf_init init;          /* --init */
+    int device;                   /* --device, enum perf_device_choice */
+    const char *library;          /* --library, NULL: ours */
     int show_devices, exact, selftest_only,
         preflight; /* --devices --exact --selftest --preflight */
     int action;    /* enum perf_show */
@@ -77,6 +79,7 @@ int perf_options_check_world(const struct perf_options *options, const struct pe
 const char *perf_type_name(int type);            /* "float" ... */
 const char *perf_op_name(int op);                /* "sum" ... "mulsum"; "none" for -1 */
 const char *perf_init_name(enum perf_init init); /* "auto", "all" ... */
+const char *perf_device_word(int choice);        /* of --device */
 
 /* The rows of option_table.h. */
 enum perf_option_kind {
@@ -88,6 +91,7 @@ enum perf_option_kind {
     PERF_KIND_TYPE,
     PERF_KIND_ROOT,
     PERF_KIND_INIT,
+    PERF_KIND_DEVICE,
     PERF_KIND_TEXT,
     PERF_KIND_FLAG
 };

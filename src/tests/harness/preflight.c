@@ -32,7 +32,7 @@ static void complain(const struct perf_rank *rank, int peer, const char *what)
 /* Each rank sends to the rank `distance` after it and receives from the one before. */
 static void enqueue(struct perf_world *world, int distance)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     perf_check(ncclGroupStart(), "ncclGroupStart");
     for (int i = 0; i < world->nlocal; i++) {
         struct perf_rank *rank = &world->ranks[i];
@@ -55,7 +55,7 @@ static void enqueue(struct perf_world *world, int distance)
 
 static int compare(struct perf_world *world, int distance)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     int problems = 0;
     for (int i = 0; i < world->nlocal; i++) {
         struct perf_rank *rank = &world->ranks[i];

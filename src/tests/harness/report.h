@@ -30,7 +30,7 @@ struct perf_row {
 
 struct perf_rank_info {
     int rank, group, pid, device;
-    char host[64], device_name[64], pci[24];
+    char host[64], device_name[64], pci[24], uuid[48];
 };
 
 struct perf_header {
@@ -42,6 +42,8 @@ struct perf_header {
     const char *init_call;              /* "ncclCommInitAll" */
     const char *init_mode;              /* "all", "thread", "mpi", "env", "spawn" */
     const char *device_kind;
+    const char *no_gpu; /* why there are none, when they were looked for; or "" */
+    int multi_rank_set; /* NCCL_MULTI_RANK_GPU_ENABLE was set by this program */
     int nccl_version;
     uint64_t fit_bytes;  /* the largest size that fits in memory */
     int some_do_not_fit; /* and greater ones are asked for */

@@ -7,9 +7,8 @@
 #define _GNU_SOURCE
 #include "harness/report_json.h"
 
-#include "harness/devices.h"
-#include "harness/help.h"
 #include "harness/json.h"
+#include "harness/library.h"
 #include "harness/usage.h"
 
 #include <errno.h>
@@ -270,6 +269,7 @@ static void add_devices(struct perf_json *json, const struct perf_header *header
         perf_json_int(json, "device", info->device);
         perf_json_string(json, "device_hex", info->pci);
         perf_json_string(json, "device_info", info->device_name);
+        perf_json_string(json, "device_uuid", info->uuid[0] ? info->uuid : NULL);
         perf_json_close(json);
     }
     perf_json_close(json);
@@ -288,6 +288,8 @@ int perf_report_json_header(const struct perf_header *header, const char *timed)
     perf_json_int(&part, "ndevices", header->ndevices);
     perf_json_int(&part, "ranks_per_device", header->ranks_per_device);
     perf_json_string(&part, "device_kind", header->device_kind);
+    perf_json_string(&part, "no_gpu", header->no_gpu && *header->no_gpu ? header->no_gpu : NULL);
+    perf_json_bool(&part, "multi_rank_gpu_set", header->multi_rank_set);
     perf_json_string(&part, "init_mode", header->init_mode);
     perf_json_string(&part, "init_call", header->init_call);
     perf_json_string(&part, "timing", timed);

@@ -5,8 +5,7 @@
 #define _GNU_SOURCE
 #include "harness/report_text.h"
 
-#include "harness/devices.h"
-#include "harness/help.h"
+#include "harness/library.h"
 #include "harness/usage.h"
 
 #include <inttypes.h>
@@ -107,6 +106,9 @@ static void print_method(const struct perf_header *header, const char *timed)
            header->init_call, header->init_mode, header->nprocs, header->nprocs == 1 ? "" : "es",
            header->nranks, header->nranks == 1 ? "" : "s", header->ndevices, header->device_kind,
            header->ndevices == 1 ? "" : "s", header->ranks_per_device);
+    if (header->no_gpu && *header->no_gpu) printf("# No GPU: %s\n", header->no_gpu);
+    if (header->multi_rank_set)
+        printf("# Ranks share GPUs: NCCL_MULTI_RANK_GPU_ENABLE=1 was set for this run\n");
     if (header->group_size < header->nranks)
         printf("# Groups: the rows are those of the group of rank 0, %d of %d ranks\n",
                header->group_size, header->nranks);
@@ -129,8 +131,9 @@ static void print_devices(const struct perf_header *header)
     for (int i = 0; i < header->nranks; i++) {
         const struct perf_rank_info *info = &header->ranks[i];
 
-        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", info->rank,
-               info->group, info->pid, info->host, info->device, info->pci, info->device_name);
+        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n", info->rank,
+               info->group, info->pid, info->host, info->device, info->pci, info->device_name,
+               info->uuid[0] ? " " : "", info->uuid);
     }
     printf("#\n");
 }

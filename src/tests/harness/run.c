@@ -6,6 +6,7 @@
 
 #include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/library.h"
 #include "harness/sizes.h"
 #include "harness/types.h"
 #include "harness/usage.h"

@@ -89,6 +89,15 @@ void perf_sync(struct perf_thread *thread);
 /* Warms up and times one placement; fills the thread's part. */
 void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place);
 
+/* ---- run_graph.c ---- */
+/* Captures iterations issue->iteration … of all ranks of the thread as one graph; by all threads
+ * of all processes at once. The streams are idle then. */
+perf_graph_t perf_graph_capture(struct perf_thread *thread, const struct perf_issue *issue,
+                                int iterations);
+/* Enqueues it once. */
+void perf_graph_launch(struct perf_thread *thread, perf_graph_t graph);
+void perf_graph_drop(struct perf_thread *thread, perf_graph_t graph);
+
 /* ---- run_check.c ---- */
 /* Verifies one placement -c times; adds to the thread's part. */
 void perf_check_case(struct perf_thread *thread, const struct perf_case *row, int in_place);

@@ -16,7 +16,7 @@ static size_t find_budget(const struct perf_world *world)
 {
     size_t least = SIZE_MAX;
     for (int i = 0; i < world->nlocal; i++) {
-        struct chorus_device_info info;
+        struct perf_device_info info;
         perf_check(perf_devices()->info(world->ranks[i].device, &info), "device memory");
         int sharing = perf_devices_host_visible() ? world->host_ranks : world->ranks_per_device;
         size_t share = info.free_bytes / 10 * 9 / (size_t)sharing;

@@ -84,7 +84,7 @@ void perf_issue(struct perf_thread *thread, const struct perf_issue *issue)
 
 void perf_sync(struct perf_thread *thread)
 {
-    const struct chorus_devices *devices = perf_devices();
+    const struct perf_device_ops *devices = perf_devices();
     for (int i = 0; i < thread->n; i++) {
         struct perf_rank *rank = &thread->ranks[i];
         perf_check(devices->set(rank->device), "setting the device");
@@ -107,7 +107,8 @@ struct series {
     const struct perf_case *row;
     int in_place;
     int n;
-    int timed; /* the one that -I reports; the warm-up is not */
+    int timed;          /* the one that -I reports; the warm-up is not */
+    perf_graph_t graph; /* -G: an iteration is a launch of it */
 };
 
 /* A series that waits as it goes needs no marks. An endless one waits now and then. */
@@ -153,6 +154,23 @@ static uint64_t iterate(struct perf_thread *thread, const struct series *series)
     return excluded_ns;
 }
 
+static void launch(struct perf_thread *thread, const struct series *series)
+{
+    for (int i = 0; i < series->n; i++) {
+        perf_graph_launch(thread, series->graph);
+        perf_marks_pass(thread->marks, i);
+        perf_watch_tick();
+    }
+}
+
+/* All of a series; returns the nanoseconds that do not count. */
+static uint64_t enqueue(struct perf_thread *thread, const struct series *series)
+{
+    if (series->graph == NULL) return iterate(thread, series);
+    launch(thread, series);
+    return 0;
+}
+
 static void read_iterations(struct perf_thread *thread, struct perf_part *part)
 {
     const struct perf_options *options = thread->sweep->world->options;
@@ -178,7 +196,7 @@ static double warm_up(struct perf_thread *thread, const struct series *series)
     perf_watch_phase(thread->ranks, thread->n, "warm-up");
     plan_marks(thread, series->n, -1);
     uint64_t start_ns = perf_clock_ns();
-    iterate(thread, series);
+    enqueue(thread, series);
     perf_sync(thread);
     return series->n > 0 ? (double)(perf_clock_ns() - start_ns) / 1e9 / series->n : -1;
 }
@@ -190,21 +208,28 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     memset(part, 0, sizeof *part);
     part->bad_rank = -1;
     part->nthreads = 1;
-    struct series series = {row, in_place, options->iters > 0 ? options->warmup : 0, 0};
+    struct series series = {
+        .row = row, .in_place = in_place, .n = options->iters > 0 ? options->warmup : 0};
+    struct perf_issue captured = {row, in_place, 0, options->agg_iters};
+    if (options->graph_launches > 0)
+        series.graph = perf_graph_capture(thread, &captured, options->iters);
     double iteration_s = warm_up(thread, &series);
     series.timed = options->iters > 0;
     series.n = series.timed ? options->iters : INT_MAX;
+    if (series.graph != NULL) series.n = options->graph_launches;
     plan_marks(thread, series.n, iteration_s);
     perf_thread_barrier(thread);
     perf_watch_phase(thread->ranks, thread->n, "timed iterations");
     uint64_t start_ns = perf_clock_ns(), start_cpu_ns = perf_cpu_ns();
     record_event(thread, 0);
-    start_ns += iterate(thread, &series);
+    start_ns += enqueue(thread, &series);
     uint64_t cpu_ns = perf_cpu_ns() - start_cpu_ns;
     perf_sync(thread);
     double calls = (double)options->iters * options->agg_iters;
+    if (series.graph != NULL) calls *= options->graph_launches;
     double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
     part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
     part->cpu_us = (double)cpu_ns / 1000 / calls;
     read_iterations(thread, part);
+    if (series.graph != NULL) perf_graph_drop(thread, series.graph);
 }

@@ -16,37 +16,6 @@
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct perf_table *tables[ncclNumTypes][PERF_COLUMN_OPS];
 
-uint64_t perf_mix(uint64_t value)
-{
-    /* Two rounds of xor-shift and multiply reach every output bit from every input bit. */
-    value = (value ^ (value >> 32)) * 0xd6e8feb86659fd93;
-    value = (value ^ (value >> 29)) * 0xa0761d6478bd642f;
-    return value ^ (value >> 32);
-}
-
-/* A permutation of 0 … 255 that is not linear: no distance maps all bytes alike. */
-static unsigned scramble(unsigned byte)
-{
-    byte = byte * 0x9d & 255;
-    byte ^= byte >> 3;
-    byte = byte * 0x65 & 255;
-    return byte ^ byte >> 4;
-}
-
-/* How far the columns of a block are rotated. */
-static unsigned rotation(uint64_t seed, uint64_t block)
-{
-    unsigned turn = 0;
-    for (int byte = 6; byte >= 0; byte--)
-        turn = scramble((turn + (unsigned)(block >> 8 * byte)) & 255);
-    return (turn + 17 * (unsigned)seed) & 255;
-}
-
-unsigned perf_column(uint64_t seed, uint64_t index)
-{
-    return (rotation(seed, index / PERF_COLUMNS) + (unsigned)index) & 255;
-}
-
 /* Adds the bytes of two words without carries between them. */
 static uint64_t add_bytes(uint64_t a, uint64_t b)
 {
@@ -68,11 +37,11 @@ static void stream_words(const struct perf_source *source, size_t first, size_t 
     const uint64_t every_byte = 0x0101010101010101;
     size_t lanes = 8 / source->type_bytes;
     uint64_t mask = first_bytes[source->type_bytes], number = lane_number[source->type_bytes];
-    uint64_t turn = (source->stream * 0x9d & 255) * every_byte;
-    uint64_t base = perf_mix(source->seed ^ perf_mix(source->stream + 1));
+    uint64_t turn = perf_stream_turn(source->stream) * every_byte;
+    uint64_t base = perf_stream_base(source->seed, source->stream);
     uint64_t column = perf_column(source->seed, first), word = first / lanes;
     for (size_t i = 0; i < words; i++) {
-        uint64_t mixed = perf_mix(base + (word + i) * 0x9e3779b97f4a7c15);
+        uint64_t mixed = perf_mix(base + (word + i) * PERF_STREAM_STEP);
         uint64_t bytes = add_bytes(((column + i * lanes) & 255) * every_byte, number) ^ turn;
         to[i] = (mixed & ~mask) | (bytes & mask);
     }

@@ -8,12 +8,11 @@
 #ifndef PERF_VALUES_H
 #define PERF_VALUES_H
 
+#include "harness/mixing.h"
 #include "harness/verify.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-enum { PERF_COLUMNS = 256 };
 
 struct perf_table {
     struct perf_table *next;
@@ -26,13 +25,6 @@ struct perf_table {
 /* The table, built at the first call and kept until perf_verify_drop. Never NULL: out of memory
  * ends the process with a message, exit code 3. Thread-safe. */
 const struct perf_table *perf_table_get(int type, int op, int nranks);
-
-/* Column of an element, 0 … 255. Two indices that differ in one byte only, and two seeds that
- * differ by less than 256, have different columns. */
-unsigned perf_column(uint64_t seed, uint64_t index);
-
-/* A well mixed function of its argument. */
-uint64_t perf_mix(uint64_t value);
 
 /* Where expected elements come from. */
 struct perf_source {

@@ -3,8 +3,8 @@
  */
 #include "harness/watchdog.h"
 
-#include "harness/devices.h"
 #include "harness/ending.h"
+#include "harness/library.h"
 #include "harness/marks.h"
 #include "harness/signals.h"
 #include "harness/timing.h"

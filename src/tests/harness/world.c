@@ -148,23 +148,7 @@ static void number_groups(struct perf_world *world)
     }
 }
 
-/* Too many ranks for the devices of this host: says what would fit. */
-static void refuse_devices(const struct perf_world *world, const char *host)
-{
-    int count = perf_device_count(), first = perf_device_of(0);
-    int fit = first < 0 ? 0 : count - first;
-    char text[PERF_OOB_TEXT];
-    snprintf(text, sizeof text,
-             "host %s: %d ranks from device %d on need %d devices, %d are visible "
-             "(CUDA_VISIBLE_DEVICES=%s, NCCL_TESTS_DEVICE=%s): at most %d ranks a host fit, for "
-             "example one process with -g %d or %d processes with -g 1",
-             host, world->host_ranks, first < 0 ? 0 : first, world->host_ranks + (count - fit),
-             count, getenv("CUDA_VISIBLE_DEVICES") != NULL ? getenv("CUDA_VISIBLE_DEVICES") : "",
-             getenv("NCCL_TESTS_DEVICE") != NULL ? getenv("NCCL_TESTS_DEVICE") : "", fit, fit, fit);
-    perf_end(PERF_EXIT_ERROR, text);
-}
-
-static void place_ranks(struct perf_world *world)
+static void count_host_ranks(struct perf_world *world)
 {
     char(*hosts)[64] = calloc((size_t)world->nprocs, sizeof *hosts);
     char host[64] = "";
@@ -177,13 +161,24 @@ static void place_ranks(struct perf_world *world)
         if (i < world->proc) world->host_first += world->nlocal;
     }
     free(hosts);
+}
+
+/* Round robin over the devices of the host. */
+static void place_ranks(struct perf_world *world)
+{
     world->ndevices = perf_device_count();
     for (int i = 0; i < world->nlocal; i++) {
         struct perf_rank *rank = &world->ranks[i];
         rank->rank = world->first_rank + i;
         rank->device = perf_device_of(world->host_first + i);
-        if (rank->device < 0) refuse_devices(world, host);
     }
+}
+
+/* Processes may see the GPUs of a host by different numbers. */
+static int is_same_device(const struct perf_rank_info *a, const struct perf_rank_info *b)
+{
+    if (strcmp(a->host, b->host) != 0) return 0;
+    return a->uuid[0] != '\0' ? strcmp(a->uuid, b->uuid) == 0 : a->device == b->device;
 }
 
 static void gather_info(struct perf_world *world)
@@ -193,7 +188,7 @@ static void gather_info(struct perf_world *world)
     if (mine == NULL || world->info == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
     for (int i = 0; i < world->nlocal; i++) {
         const struct perf_rank *rank = &world->ranks[i];
-        struct chorus_device_info device;
+        struct perf_device_info device;
         perf_check(perf_devices()->info(rank->device, &device), "device properties");
         mine[i].rank = rank->rank;
         mine[i].group = rank->group;
@@ -202,14 +197,14 @@ static void gather_info(struct perf_world *world)
         gethostname(mine[i].host, sizeof mine[i].host - 1);
         memcpy(mine[i].device_name, device.name, sizeof device.name);
         memcpy(mine[i].pci, device.pci, sizeof device.pci);
+        memcpy(mine[i].uuid, device.uuid, sizeof device.uuid);
     }
     perf_world_allgather(world, mine, world->info, (size_t)world->nlocal * sizeof *mine);
     free(mine);
     for (int i = 0; i < world->nranks; i++) {
         int sharing = 0;
         for (int j = 0; j < world->nranks; j++)
-            sharing += world->info[i].device == world->info[j].device &&
-                       strcmp(world->info[i].host, world->info[j].host) == 0;
+            sharing += is_same_device(&world->info[i], &world->info[j]);
         if (sharing > world->ranks_per_device) world->ranks_per_device = sharing;
     }
 }
@@ -232,8 +227,13 @@ void perf_world_open(struct perf_world *world)
     if (world->ranks == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
     pthread_barrier_init(&world->barrier, NULL, (unsigned)world->options->threads);
     perf_world_agree(world);
-    place_ranks(world);
+    count_host_ranks(world);
     number_groups(world);
+}
+
+void perf_world_place(struct perf_world *world)
+{
+    place_ranks(world);
     gather_info(world);
 }
 

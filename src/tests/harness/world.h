@@ -66,6 +66,8 @@ struct perf_world {
 
 /* Chooses the mode, opens it, numbers the ranks, checks that all processes run the same thing. */
 void perf_world_open(struct perf_world *world);
+/* Gives the ranks their devices, which have been chosen. */
+void perf_world_place(struct perf_world *world);
 /* Streams, communicators, groups of the split. */
 void perf_world_init(struct perf_world *world);
 /* Destroys the communicators and streams. */

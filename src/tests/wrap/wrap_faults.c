@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Another library has none; skip needs none. */
+extern const struct chorus_devices *chorus_devices(void) __attribute__((weak));
+
 #define WRAP __attribute__((visibility("default")))
 
 enum fault { NONE, DROP, SKIP, SWAP, STALE, DOUBLE, PAST };
@@ -136,9 +139,9 @@ struct result {
 /* Before the call that will write the result. */
 static void spoil_before(const struct result *result, enum fault fault)
 {
-    const struct chorus_devices *devices = chorus_devices();
     size_t type_bytes = bytes_of(result->type), bytes = result->elems * type_bytes;
     if (fault == NONE || fault == SKIP || bytes == 0) return;
+    const struct chorus_devices *devices = chorus_devices();
     struct spoil *spoil = malloc(sizeof(*spoil) + bytes);
     if (!spoil) abort();
     *spoil = (struct spoil){.fault = fault,
@@ -157,9 +160,9 @@ static void spoil_before(const struct result *result, enum fault fault)
 /* After the outermost group, or after a call outside of any: only then is the work enqueued. */
 static void spoil_pending(void)
 {
-    const struct chorus_devices *devices = chorus_devices();
     int device;
     if (depth > 0 || !pending) return;
+    const struct chorus_devices *devices = chorus_devices();
     devices->get(&device);
     /* In the order of the calls, as a program would see it. */
     struct spoil *in_order = NULL;

@@ -1,0 +1,123 @@
+/* meet.c: gates, parks and events between the streams of a set's members and its one kernel. */
+#include "core/meet.h"
+
+#include "base/err.h"
+#include "core/launch.h"
+
+ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
+{
+    struct ccl_member *m = &set->members[member];
+    m->parked = 0;
+    m->gated = 1;
+    TRY(ccl_launch_gate(&set->gates[set->ngates++], m->record.op.comm, m->record.op.stream,
+                        &set->refs));
+    if (m->record.capture != 0) return ncclSuccess;
+    return ccl_track_add(&set->exec->track, m->record.op.stream, NULL);
+}
+
+ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks)
+{
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        struct ccl_member *member = &set->members[i];
+        if (!member->arrived || !member->fresh) continue;
+        member->fresh = 0;
+        if (ccl_device()->retires || member->record.capture != 0)
+            TRY(ccl_meet_gate(set, i));
+        else
+            TRY(ccl_park_add(parks, set, i));
+    }
+    return ncclSuccess;
+}
+
+/* Both are the same stream: the handle of each thread's own one means another stream in a call
+ * that came earlier. */
+static int is_same_stream(const struct ccl_op *a, const struct ccl_op *b)
+{
+    return a->stream == b->stream && (uintptr_t)a->stream != CCL_STREAM_PER_THREAD;
+}
+
+/* A gate in front of the kernel on the same stream would wait for ever. */
+static ncclResult_t check_streams(struct ccl_set *set)
+{
+    const struct ccl_op *last = &set->members[set->last].record.op;
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        const struct ccl_op *op = &set->members[i].record.op;
+        if (!set->members[i].gated || !is_same_stream(op, last)) continue;
+        return ccl_clique_fail(
+            set->exec->clique, ncclInvalidUsage, 1,
+            "nccl%s: ranks %d and %d use the same stream but not the same group: each would wait "
+            "for the other (call them between ncclGroupStart and ncclGroupEnd)",
+            ccl_coll_name(op->coll), op->comm->rank, last->comm->rank);
+    }
+    return ncclSuccess;
+}
+
+/* A kernel that is captured and one that runs at once never meet. */
+static ncclResult_t check_captures(struct ccl_set *set)
+{
+    const struct ccl_member *last = &set->members[set->last];
+    set->capture = last->record.capture;
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        const struct ccl_member *member = &set->members[i];
+        if ((member->record.capture == 0) == (last->record.capture == 0)) continue;
+        const struct ccl_member *in = member->record.capture != 0 ? member : last;
+        const struct ccl_member *out = member->record.capture != 0 ? last : member;
+        return ccl_clique_fail(set->exec->clique, ncclInvalidUsage, 1,
+                               "nccl%s: the stream of rank %d captures a graph, that of rank %d "
+                               "does not",
+                               ccl_coll_name(last->record.op.coll), in->record.op.comm->rank,
+                               out->record.op.comm->rank);
+    }
+    return ncclSuccess;
+}
+
+/* Members that arrived in this group end into another graph: only a gate leads there. */
+static ncclResult_t gate_strangers(struct ccl_set *set)
+{
+    for (uint16_t i = 0; set->capture != 0 && i < set->nmembers; i++)
+        if (!set->members[i].gated && set->members[i].record.capture != set->capture)
+            TRY(ccl_meet_gate(set, i));
+    return ncclSuccess;
+}
+
+/* Neither held by a gate nor in order behind the kernel's stream as it is. */
+static int needs_event(const struct ccl_member *member, cudaStream_t stream)
+{
+    return !member->gated && (member->parked || member->record.op.stream != stream);
+}
+
+ncclResult_t ccl_meet_join(struct ccl_set *set, cudaStream_t stream)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    TRY(check_streams(set));
+    TRY(check_captures(set));
+    TRY(gate_strangers(set));
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        struct ccl_member *member = &set->members[i];
+        if (!needs_event(member, stream)) continue;
+        if (!member->parked) TRY(device->event_record(member->ready, member->record.op.stream));
+        TRY(device->stream_wait(stream, member->ready));
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    int recorded = 0;
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        struct ccl_member *member = &set->members[i];
+        member->fresh = 0;
+        if (!needs_event(member, stream)) continue;
+        if (!recorded) TRY(device->event_record(set->done, stream));
+        recorded = 1;
+        if (!member->parked) TRY(device->stream_wait(member->record.op.stream, set->done));
+    }
+    /* A set with gates is used again when its kernel is done. */
+    int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
+    if (needs_end && !recorded) TRY(device->event_record(set->done, stream));
+    if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, NULL));
+    /* Release: parked threads find the recorded event. */
+    atomic_store_explicit(&set->is_launched, 1, memory_order_release);
+    return ncclSuccess;
+}

@@ -1,0 +1,83 @@
+/* park.c: the wait, and what becomes of a member afterwards. */
+#include "core/park.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/meet.h"
+
+#include <sched.h>
+
+/* Calls of threads that work side by side come within microseconds. */
+enum { PARK_US = 1000, SPIN_US = 2 };
+
+ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t member)
+{
+    struct ccl_member *m = &set->members[member];
+    TRY(ccl_grow((void **)&parks->list, parks->n, &parks->room, sizeof *parks->list));
+    TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
+    m->parked = 1;
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    parks->list[parks->n++] = (struct ccl_park){set, member};
+    return ncclSuccess;
+}
+
+/* Acquire pairs with the launch: the set's event is recorded. */
+static int is_launched(const struct ccl_set *set)
+{
+    return atomic_load_explicit(&set->is_launched, memory_order_acquire);
+}
+
+/* 1: launched; 0: the deadline has passed or the communicator failed. */
+static int wait_launch(const struct ccl_set *set, uint64_t start_ns)
+{
+    while (!is_launched(set)) {
+        uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
+        if (past_us >= PARK_US || ccl_clique_error(set->exec->clique) != ncclSuccess) return 0;
+        if (past_us >= SPIN_US) sched_yield();
+    }
+    return 1;
+}
+
+/* Nobody came: the member's stream gets a gate, unless they came just now. */
+static ncclResult_t leave(struct ccl_set *set, uint16_t member)
+{
+    struct ccl_exec *exec = set->exec;
+    pthread_mutex_lock(&exec->lock);
+    ncclResult_t rc = ccl_clique_error(exec->clique);
+    int launched = is_launched(set);
+    if (rc == ncclSuccess && !launched) rc = ccl_meet_gate(set, member);
+    pthread_mutex_unlock(&exec->lock);
+    if (rc != ncclSuccess || !launched) return rc;
+    return ccl_device()->base.stream_wait(set->members[member].record.op.stream, set->done);
+}
+
+static ncclResult_t end_park(const struct ccl_park *park, uint64_t start_ns)
+{
+    struct ccl_set *set = park->set;
+    ncclResult_t rc;
+    int device, of_rank = set->members[park->member].record.op.comm->device;
+    TRY(ccl_device()->base.get(&device));
+    if (device != of_rank) TRY(ccl_device()->base.set(of_rank));
+    if (wait_launch(set, start_ns))
+        rc = ccl_device()->base.stream_wait(set->members[park->member].record.op.stream, set->done);
+    else
+        rc = leave(set, park->member);
+    if (device != of_rank) ccl_device()->base.set(device);
+    /* Release: the set is not looked at any more and may be used again. */
+    atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
+    return rc;
+}
+
+ncclResult_t ccl_park_all(struct ccl_parks *parks)
+{
+    if (parks->n == 0) return ncclSuccess;
+    ncclResult_t rc = ncclSuccess;
+    uint64_t start_ns = ccl_clock_ns();
+    for (size_t i = 0; i < parks->n; i++) {
+        ncclResult_t ended = end_park(&parks->list[i], start_ns);
+        if (rc == ncclSuccess) rc = ended;
+    }
+    parks->n = 0;
+    return rc;
+}

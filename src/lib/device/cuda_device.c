@@ -1,0 +1,186 @@
+/* The table of the CUDA devices, and what a GPU is. Found by ccl_device() where a driver and a
+ * device work, or CHORUS_DEVICE says so.
+ *
+ * The current device is the calling thread's, as the runtime and the driver have it; the core sets
+ * it for its calls and sets it back.
+ */
+#include "device/cuda.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+ncclResult_t ccl_cuda_check(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess) return ncclSuccess;
+    (void)cudaGetLastError(); /* told here; it is not the next call's */
+    return ccl_err(ncclUnhandledCudaError, "%s: %s (%s)", what, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+int ccl_cuda_count(const char **why)
+{
+    int n = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+    (void)cudaGetLastError();
+    if (why != NULL) *why = error == cudaSuccess ? "no device" : cudaGetErrorString(error);
+    return error == cudaSuccess ? n : 0;
+}
+
+static ncclResult_t get_count(int *ndevices)
+{
+    if (ndevices == NULL) return ccl_err(ncclInvalidArgument, "count: ndevices is NULL");
+    return ccl_cuda_check(cudaGetDeviceCount(ndevices), "cudaGetDeviceCount");
+}
+
+static ncclResult_t get_device(int *device)
+{
+    if (device == NULL) return ccl_err(ncclInvalidArgument, "get: device is NULL");
+    return ccl_cuda_check(cudaGetDevice(device), "cudaGetDevice");
+}
+
+static ncclResult_t set_device(int device)
+{
+    cudaError_t error = cudaSetDevice(device);
+    if (error != cudaErrorInvalidDevice) return ccl_cuda_check(error, "cudaSetDevice");
+    (void)cudaGetLastError();
+    return ccl_err(ncclInvalidArgument, "set: device %d does not exist; there are %d GPUs", device,
+                   ccl_cuda_count(NULL));
+}
+
+/* Memory is asked of the device that is current meanwhile. */
+static ncclResult_t count_memory(int device, struct chorus_device_info *info)
+{
+    int current;
+    TRY(get_device(&current));
+    TRY(set_device(device));
+    cudaError_t error = cudaMemGetInfo(&info->free_bytes, &info->total_bytes);
+    TRY(set_device(current));
+    return ccl_cuda_check(error, "cudaMemGetInfo");
+}
+
+static ncclResult_t get_info(int device, struct chorus_device_info *info)
+{
+    if (info == NULL) return ccl_err(ncclInvalidArgument, "info: info is NULL");
+    struct cudaDeviceProp properties;
+    TRY(ccl_cuda_check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"));
+    memset(info, 0, sizeof *info);
+    snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, properties.name);
+    snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x", properties.pciDomainID,
+             properties.pciBusID, properties.pciDeviceID);
+    return count_memory(device, info);
+}
+
+/* The UUID, of a MIG slice its own. */
+static ncclResult_t get_identity(int device, char text[64])
+{
+    struct cudaDeviceProp properties;
+    TRY(ccl_cuda_check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"));
+    int used = snprintf(text, 64, "cuda ");
+    for (int i = 0; i < 16; i++)
+        used += snprintf(text + used, 64 - (size_t)used, "%02x",
+                         (unsigned)(unsigned char)properties.uuid.bytes[i]);
+    return ncclSuccess;
+}
+
+static uint32_t count_lanes(int device)
+{
+    int n = 0;
+    if (cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 1;
+    return (uint32_t)n;
+}
+
+static ncclResult_t launch(cudaStream_t stream, const struct ccl_launch_spec *spec)
+{
+    return ccl_cuda_check((cudaError_t)spec->cuda(spec->args, stream), "kernel launch");
+}
+
+/* There is none: memory of a GPU reaches other processes by handles. */
+static void get_arena(struct ccl_arena *out)
+{
+    *out = (struct ccl_arena){.fd = -1};
+}
+
+/* The GPU needs no thread of ours. */
+static void advance(void)
+{
+}
+
+static ncclResult_t hold(void)
+{
+    return ncclSuccess;
+}
+
+static void drop(void)
+{
+}
+
+static ncclResult_t reset(void)
+{
+    return ncclSuccess;
+}
+
+/* Looks again at once for SPIN_US, then gives the core away, then sleeps a little in between: what
+ * is waited for here takes as long as kernels of a program may take. */
+static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
+{
+    enum { SPIN_US = 20, YIELD_US = 1000, NAP_NS = 50000 };
+    uint64_t start_ns = ccl_clock_ns();
+    for (;;) {
+        if (ready(arg)) return 1;
+        uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
+        if (past_us >= timeout_us) return 0;
+        if (past_us >= YIELD_US)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else if (past_us >= SPIN_US)
+            sched_yield();
+    }
+}
+
+const struct ccl_device_ops ccl_device_cuda = {
+    .base =
+        {
+            .size = sizeof(struct chorus_devices),
+            .kind = "cuda",
+            .count = get_count,
+            .get = get_device,
+            .set = set_device,
+            .info = get_info,
+            .alloc = ccl_cuda_alloc,
+            .free = ccl_cuda_free,
+            .stream_create = ccl_cuda_stream_create,
+            .stream_destroy = ccl_cuda_stream_destroy,
+            .stream_sync = ccl_cuda_stream_sync,
+            .stream_query = ccl_cuda_stream_query,
+            .stream_wait = ccl_cuda_stream_wait,
+            .event_create = ccl_cuda_event_create,
+            .event_destroy = ccl_cuda_event_destroy,
+            .event_record = ccl_cuda_event_record,
+            .event_sync = ccl_cuda_event_sync,
+            .event_query = ccl_cuda_event_query,
+            .event_elapsed = ccl_cuda_event_elapsed,
+            .copy = ccl_cuda_copy,
+            .fill = ccl_cuda_fill,
+            .host_func = ccl_cuda_host_func,
+            .reset = reset,
+        },
+    .identity = get_identity,
+    .lanes = count_lanes,
+    .stream_device = ccl_cuda_stream_device,
+    .capture = ccl_cuda_stream_capture,
+    .event_make = ccl_cuda_event_make,
+    .flags_alloc = ccl_cuda_flags_alloc,
+    .flags_free = ccl_cuda_flags_free,
+    .words_alloc = ccl_cuda_words_alloc,
+    .words_free = ccl_cuda_words_free,
+    .launch = launch,
+    .arena = get_arena,
+    .advance = advance,
+    .hold = hold,
+    .drop = drop,
+    .help_until = help_until,
+};
