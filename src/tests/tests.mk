@@ -191,8 +191,18 @@ PROBE_SRCS += src/tests/probe/joins.cu
 PROBE_SRCS += src/tests/probe/kit.cu
 PROBE_SRCS += src/tests/probe/main.cu
 PROBE_SRCS += src/tests/probe/memops.cu
+PROBE_SRCS += src/tests/probe/queues.cu
 PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
+
+# Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME by
+# `make cuda-tests` where nvcc is, like a unit test. They skip their cases where no GPU is.
+CUDA_TESTS += test_foreign
+test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
+test_foreign_SRCS += src/tests/gpu/foreign_kit.c
+test_foreign_SRCS += src/tests/gpu/foreign_server.c
+test_foreign_SRCS += src/tests/gpu/foreign_storm.c
+test_foreign_SRCS += src/tests/gpu/foreign_torture.c
 
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c
