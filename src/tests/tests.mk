@@ -195,8 +195,8 @@ PROBE_SRCS += src/tests/probe/queues.cu
 PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
-# Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME by
-# `make cuda-tests` where nvcc is, like a unit test. They skip their cases where no GPU is.
+# Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME
+# by `make cuda-tests` where nvcc is, like a unit test. They skip their cases where no GPU is.
 CUDA_TESTS += test_foreign
 test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
 test_foreign_SRCS += src/tests/gpu/foreign_kit.c
