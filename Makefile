@@ -163,11 +163,12 @@ MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 PROBE        := $(if $(nvcc),$B/tests/probe)
 CUDA_TEST_BINS := $(if $(nvcc),$(addprefix $B/gpu/,$(CUDA_TESTS)))
+GPU_BINS     := $(if $(nvcc),$(addprefix $B/gpu/,$(GPU_PROGRAMS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
 
 # ---------------------------------------------------------------- targets
 
-.PHONY: all lib drivers tests bench examples cuda cuda-tests probes run test check-all tidy tune \
+.PHONY: all lib drivers tests bench examples cuda gpu probes run test check-all tidy tune \
         install uninstall dist clean plots check-layers format help report FORCE
 .SECONDARY:
 
@@ -184,7 +185,7 @@ tune: drivers $B/tests/fit_costs
 	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
-cuda-tests: report $(CUDA_TEST_BINS)
+gpu: report $(GPU_BINS) $(CUDA_TEST_BINS)
 probes: report $(PROBE)
 
 report:
@@ -307,6 +308,11 @@ $B/bench/bench_mpi: $(BENCH_MPI) $(call objects,$(BENCH_LOOP)) $B/flags
 $B/tests/probe: $(patsubst %.cu,$B/obj/%.cu.o,$(PROBE_SRCS))
 	@mkdir -p $(@D)
 	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lpthread
+# Tests and benches of the kernels, with the library's objects and the runtime inside.
+gpu_objects = $(patsubst %.cu,$B/obj/%.cu.o,$(GPU_SRCS) $($1_SRCS) src/tests/gpu/$1.cu)
+$(GPU_BINS): $B/gpu/%: $$(call gpu_objects,$$*) $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,LD)$(nvcc) -cudart static -o $@ $^ -ldl -lm -lpthread
 preload_object = $(call objects,$(filter %/$(patsubst %.so,%.c,$(notdir $1)),$(PRELOADS)))
 $(PRELOAD_BINS): $$(call preload_object,$$@) $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -394,7 +400,7 @@ Targets
   check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
-  cuda-tests    tests of the CUDA device's parts, for a machine with a GPU: build/gpu/
+  gpu           tests and benches of CUDA parts, for a machine with a GPU: build/gpu/
   probes        questions to a GPU; src/tests/probe/run.sh asks them all
   tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options

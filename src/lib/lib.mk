@@ -91,6 +91,7 @@ LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/meet.c
+LIB_SRCS += src/lib/core/messages.c
 LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/park.c
 LIB_SRCS += src/lib/core/plan.c

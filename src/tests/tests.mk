@@ -196,13 +196,21 @@ PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
 # Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME
-# by `make cuda-tests` where nvcc is, like a unit test. They skip their cases where no GPU is.
+# by `make gpu` where nvcc is, like a unit test. They skip their cases where no GPU is.
 CUDA_TESTS += test_foreign
 test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
 test_foreign_SRCS += src/tests/gpu/foreign_kit.c
 test_foreign_SRCS += src/tests/gpu/foreign_server.c
 test_foreign_SRCS += src/tests/gpu/foreign_storm.c
 test_foreign_SRCS += src/tests/gpu/foreign_torture.c
+# Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
+# by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
+GPU_PROGRAMS += bench_fold
+GPU_PROGRAMS += test_fold
+GPU_PROGRAMS += test_joins
+GPU_SRCS += src/tests/gpu/kit.cu
+bench_fold_SRCS += src/tests/gpu/bench_op.cu
+bench_fold_SRCS += src/tests/gpu/bench_sweep.cu
 
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c

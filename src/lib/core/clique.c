@@ -7,6 +7,7 @@
 #include "boot/boot.h"
 #include "core/agree.h"
 #include "core/launch.h"
+#include "core/messages.h"
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/reach.h"
@@ -63,6 +64,16 @@ struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
 
 /* ---- making ---- */
 
+/* Held for microseconds by threads that come together: who finds it taken spins first. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 static ncclResult_t make_execs(struct ccl_clique *clique)
 {
     const struct ccl_topo *topo = clique->topo;
@@ -71,7 +82,7 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
         if (topo->proc_of_exec[e] != clique->proc) continue;
         struct ccl_exec *exec = &clique->execs[clique->nlocal_execs++];
         exec->clique = clique;
-        pthread_mutex_init(&exec->lock, NULL);
+        init_lock(&exec->lock);
         exec->index = e;
         exec->first_slot = topo->first_slot[e];
         exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
@@ -141,6 +152,7 @@ static void free_clique(struct ccl_clique *clique)
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_sets_free(&clique->execs[e].collectives);
+        ccl_messages_free(&clique->execs[e]);
         ccl_pairs_free(&clique->execs[e]);
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);

@@ -41,6 +41,21 @@ struct ccl_sets {
     struct ccl_set *captured; /* with gates, in graphs */
 };
 
+/* Sends and receives inside an executor of a GPU, core/messages.c. */
+struct ccl_set_list {
+    struct ccl_set **sets;
+    size_t n, room;
+};
+struct ccl_queue_of_sets {
+    struct ccl_set *head, *tail;
+};
+struct ccl_messages {
+    struct ccl_sets sets;
+    struct ccl_queue_of_sets *queues; /* [nlocal * nlocal] by sender, receiver; NULL: none yet */
+    struct ccl_set_list opened, complete; /* in the group end in progress */
+    struct ccl_set_list together;         /* that become one launch */
+};
+
 /* Unmatched sends and receives between two ranks of an executor, oldest first. */
 struct ccl_pending {
     struct ccl_pending *next;
@@ -66,7 +81,8 @@ struct ccl_exec {
     struct ccl_recipe *recipes[CCL_NRECIPES]; /* works of recent shapes, core/launch.c */
     struct ccl_conn **conns; /* [nexecs][2][nchannels][CCL_NPROTOS], each made at first use */
     struct ccl_sets collectives;
-    struct ccl_set *open;   /* first of them that is not launched */
+    struct ccl_set *open; /* first of them that is not launched */
+    struct ccl_messages messages;
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
@@ -117,7 +133,7 @@ struct ccl_clique {
     int shares;                           /* all of them do */
 
     struct ccl_words *words;
-    _Atomic int error;     /* first ncclResult_t; the text is set before (release) */
+    _Atomic int error; /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
     uint8_t *left; /* [nprocs] processes that closed their part in order */
 };

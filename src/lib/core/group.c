@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "core/agree.h"
 #include "core/join.h"
+#include "core/messages.h"
 #include "core/pairs.h"
 
 #include <errno.h>
@@ -215,9 +216,21 @@ static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_reco
     return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
 }
 
+/* Between ranks of a GPU's executor one kernel copies; any others meet at a connection. */
+static int is_inside(const struct ccl_exec *exec, const struct ccl_record *record)
+{
+    return !ccl_device()->retires && exec->clique->topo->exec_of[record->op.root] == exec->index;
+}
+
 static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
 {
-    return is_message(record) ? ccl_pairs_post(exec, record) : post_collective(exec, record);
+    if (!is_message(record)) return post_collective(exec, record);
+    return is_inside(exec, record) ? ccl_messages_post(exec, record) : ccl_pairs_post(exec, record);
+}
+
+static int has_messages(const struct ccl_exec *exec)
+{
+    return exec->messages.opened.n > 0 || exec->messages.complete.n > 0;
 }
 
 /* Posts and launches the records of one executor from the first on, all under its lock. Their
@@ -233,6 +246,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
     if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
+    if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());

@@ -4,6 +4,7 @@
 #include "base/param.h"
 #include "core/comm.h"
 #include "core/join.h"
+#include "core/messages.h"
 #include "core/pairs.h"
 
 #include <stdio.h>
@@ -110,6 +111,15 @@ static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *
     return 0;
 }
 
+static int describe_message(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    const struct ccl_op *op = ccl_messages_waiting(comm->exec, comm);
+    if (op == NULL) return 0;
+    snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",
+             ccl_coll_name(op->coll), op->coll == CCL_SEND ? "to" : "from", op->root, op->root);
+    return 1;
+}
+
 static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes)
 {
     uint64_t note = __atomic_load_n(&comm->p2p_note, __ATOMIC_RELAXED);
@@ -136,9 +146,12 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         snprintf(text, bytes, "inside a call");
         return ncclSuccess;
     }
-    if (atomic_load(&comm->flying) == 0)
+    int idle = atomic_load(&comm->flying) == 0;
+    if (!ccl_device()->retires) idle = ccl_track_is_idle(&comm->exec->track);
+    if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
+             !describe_message(comm, text, bytes) &&
              !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);

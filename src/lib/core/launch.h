@@ -9,6 +9,19 @@
  * earlier kernels with connections. */
 ncclResult_t ccl_launch_set(struct ccl_set *set);
 
+/* Copies of one size from buffer to buffer, in one kernel on a GPU. */
+struct ccl_moves {
+    struct ccl_exec *exec;
+    struct ccl_set *gates_of; /* its gates are met before and let go afterwards */
+    uint64_t bytes;
+    uint16_t n;
+    struct {
+        const void *in;
+        void *out;
+    } pairs[CCL_MAX_LOCAL];
+};
+ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream);
+
 /* Frees what launches of the executor have cached. */
 void ccl_launch_free(struct ccl_exec *exec);
 

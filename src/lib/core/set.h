@@ -41,11 +41,11 @@ struct ccl_set {
     uint64_t seq; /* which collective of the communicator, counted per rank */
     enum ccl_set_state state;
     uint16_t nmembers, narrived, last; /* last: the one who completed the set */
-    uint16_t ngates;         /* in use */
-    _Atomic int refs;        /* kernel and gates that have not retired, members that park */
-    _Atomic int is_launched; /* for those */
-    uint64_t capture;        /* that it was launched in; 0: eager */
-    chorus_event_t done;     /* recorded by the launch */
+    uint16_t ngates;                   /* in use */
+    _Atomic int refs;           /* kernel and gates that have not retired, members that park */
+    _Atomic int is_launched;    /* for those */
+    uint64_t capture;           /* that it was launched in; 0: eager */
+    chorus_event_t done;        /* recorded by the launch */
     uint32_t *arrived;          /* lanes of the kernel that have ended */
     struct ccl_gate *gates;     /* [nmembers], in the order of their gating */
     struct ccl_member *members; /* [nmembers] */

@@ -33,7 +33,13 @@ struct local_side {
 };
 
 /* SHIFTED: sources whose low address bits differ from the targets'. */
-enum { UNIT_HEAD = 63, UNIT_SHIFTED = 64, UNIT_ELEMENTS = 128, UNIT_DIVIDES = 256 };
+enum {
+    UNIT_HEAD = 63,
+    UNIT_SHIFTED = 64,
+    UNIT_ELEMENTS = 128,
+    UNIT_DIVIDES = 256,
+    UNIT_SCALES = 512
+};
 
 struct local_unit {
     struct local_side in, out;
@@ -112,6 +118,7 @@ LOCAL_OP void find_unit(const ccl_local_args &args, uint32_t index, local_unit &
     }
     unit.form = find_form(args, unit, elem_bytes);
     if (flags & CCL_LOCAL_DIVIDES) unit.form |= UNIT_DIVIDES;
+    if (flags & CCL_LOCAL_SCALES) unit.form |= UNIT_SCALES;
 }
 
 /* ---- folding ---- */
@@ -152,17 +159,17 @@ template <class T, class ITEMS, int U, int S> struct folder {
     typedef typename T::word word;
     enum { N = ITEMS::N, ALL = U * ITEMS::N };
 
-    LOCAL_OP void load(word (&items)[U][N], const char *from, uint32_t nown, uint32_t elem_bytes)
+    LOCAL_OP void load(word *items, const char *from, uint32_t nown, uint32_t elem_bytes)
     {
 #pragma unroll
         for (int u = 0; u < U; u++)
-            if (u < (int)nown) ITEMS::load(items[u], from + u * ITEMS::STEP, elem_bytes);
+            if (u < (int)nown) ITEMS::load(items + u * N, from + u * ITEMS::STEP, elem_bytes);
     }
 
     LOCAL_OP void add(const ccl_local_args &args, const local_unit &unit, uint32_t j, word *acc,
                       word *next)
     {
-        if (args.scales) {
+        if (unit.form & UNIT_SCALES) {
             word factor = local_factor<T>(args, unit.in.word + j * CCL_LOCAL_WORDS);
 #pragma unroll
             for (int i = 0; i < ALL; i++) next[i] = T::prod(next[i], factor);
@@ -176,11 +183,11 @@ template <class T, class ITEMS, int U, int S> struct folder {
     }
 
     LOCAL_OP void reduce(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
-                         uint32_t nown, word (&acc)[U][N])
+                         uint32_t nown, word *acc)
     {
 #pragma unroll 1
         for (uint32_t j = 0; j < unit.in.count; j += S) {
-            word next[S][U][N];
+            word next[S][ALL];
 #pragma unroll
             for (int s = 0; s < S; s++)
                 if (j + s < unit.in.count)
@@ -188,16 +195,15 @@ template <class T, class ITEMS, int U, int S> struct folder {
                          T::ELEM_BYTES);
 #pragma unroll
             for (int s = 0; s < S; s++)
-                if (j + s < unit.in.count) add(args, unit, j + s, acc[0], next[s][0]);
+                if (j + s < unit.in.count) add(args, unit, j + s, acc, next[s]);
         }
         if (unit.form & UNIT_DIVIDES)
 #pragma unroll
-            for (int i = 0; i < ALL; i++) acc[0][i] = T::divide(acc[0][i], args.divisor);
+            for (int i = 0; i < ALL; i++) acc[i] = T::divide(acc[i], args.divisor);
     }
 
     LOCAL_OP void store(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
-                        uint32_t nown, const word (&acc)[U][N], const char *skip,
-                        uint32_t elem_bytes)
+                        uint32_t nown, const word *acc, const char *skip, uint32_t elem_bytes)
     {
 #pragma unroll 1
         for (uint32_t j = 0; j < unit.out.count; j++) {
@@ -205,14 +211,14 @@ template <class T, class ITEMS, int U, int S> struct folder {
             if (to == skip) continue;
 #pragma unroll
             for (int u = 0; u < U; u++)
-                if (u < (int)nown) ITEMS::store(to + u * ITEMS::STEP, acc[u], elem_bytes);
+                if (u < (int)nown) ITEMS::store(to + u * ITEMS::STEP, acc + u * N, elem_bytes);
         }
     }
 
     LOCAL_OP void run(const ccl_local_args &args, const local_unit &unit, uint64_t offset,
                       uint32_t nown)
     {
-        word acc[U][N];
+        word acc[ALL];
         if constexpr (T::REDUCES) {
             reduce(args, unit, offset, nown, acc);
             store(args, unit, offset, nown, acc, NULL, T::ELEM_BYTES);

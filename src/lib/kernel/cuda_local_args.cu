@@ -3,13 +3,12 @@
 
 #include <string.h>
 
-/* The one range of a side; NULL when there are two or none, or it is no range of buffers. */
-static const struct ccl_range *only_range(const struct ccl_range range[2])
+/* The one range of a side, of the buffers in `space`; NULL when there is more or something else. */
+static const struct ccl_range *only_range(const struct ccl_range range[2], enum ccl_space space)
 {
     int used = range[0].space != CCL_NONE ? 0 : 1;
     if (range[0].space != CCL_NONE && range[1].space != CCL_NONE) return NULL;
-    if (range[used].space != CCL_IN && range[used].space != CCL_OUT) return NULL;
-    return &range[used];
+    return range[used].space == space ? &range[used] : NULL;
 }
 
 /* The buffers of a FOLD are those of neighbouring slots, at one block. */
@@ -26,16 +25,20 @@ int ccl_local_fits(const struct ccl_work *work)
     for (uint16_t i = 0; i < body->nsteps; i++) {
         const struct ccl_step *step = &body->steps[i];
         if (step->kind != CCL_FOLD && step->kind != CCL_MAP) return 0;
-        const struct ccl_range *in = only_range(step->in), *out = only_range(step->out);
+        const struct ccl_range *in = only_range(step->in, CCL_IN);
+        const struct ccl_range *out = only_range(step->out, CCL_OUT);
         if (in == NULL || out == NULL || in->block < 0 || out->block < 0) return 0;
         if (step->kind == CCL_FOLD && (!is_row(in) || !is_row(out))) return 0;
     }
     return 1;
 }
 
-static int divides(const struct ccl_work *work, const struct ccl_step *step)
+static uint16_t flags_of(const struct ccl_work *work, const struct ccl_step *step)
 {
-    return work->flags & CCL_WORK_DIVIDE && step->flags & CCL_STEP_POST && work->divisor > 1;
+    if (step->kind == CCL_MAP) return CCL_LOCAL_MAP;
+    int divides = work->flags & CCL_WORK_DIVIDE && step->flags & CCL_STEP_POST && work->divisor > 1;
+    int scales = work->flags & CCL_WORK_SCALE;
+    return (uint16_t)((divides ? CCL_LOCAL_DIVIDES : 0) | (scales ? CCL_LOCAL_SCALES : 0));
 }
 
 int ccl_local_copies(const struct ccl_work *work)
@@ -43,17 +46,15 @@ int ccl_local_copies(const struct ccl_work *work)
     const struct ccl_body *body = &work->body[0];
     for (uint16_t i = 0; i < body->nsteps; i++) {
         const struct ccl_step *step = &body->steps[i];
-        const struct ccl_range *in = only_range(step->in);
-        if (step->kind == CCL_MAP) continue;
-        if (in->count != 1 || divides(work, step)) return 0;
-        if (in->space == CCL_IN && work->flags & CCL_WORK_SCALE) return 0;
+        uint16_t flags = flags_of(work, step);
+        if (flags & CCL_LOCAL_MAP) continue;
+        if (flags != 0 || only_range(step->in, CCL_IN)->count != 1) return 0;
     }
     return 1;
 }
 
-static struct ccl_local_range to_local(const struct ccl_range *range)
+static struct ccl_local_range to_local(const struct ccl_range *range, int word)
 {
-    int word = range->space == CCL_IN ? CCL_LOCAL_IN : CCL_LOCAL_OUT;
     struct ccl_local_range local;
     local.first = (uint16_t)(range->first * CCL_LOCAL_WORDS + word);
     local.count = range->count;
@@ -104,7 +105,6 @@ uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work
     args->abort_word = work->abort_word;
     args->divisor = work->divisor;
     args->op = work->redop;
-    args->scales = (work->flags & CCL_WORK_SCALE) != 0;
     args->steps_at = work->nlocal * CCL_LOCAL_WORDS * (uint32_t)sizeof args->words[0];
     uintptr_t low = add_slots(args, work);
     struct ccl_local_step *steps = (struct ccl_local_step *)((char *)args->words + args->steps_at);
@@ -113,11 +113,11 @@ uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work
     args->pairs = 1;
     for (; n < room && first + n < body->nsteps; n++) {
         const struct ccl_step *step = &body->steps[first + n];
-        const struct ccl_range *in = only_range(step->in), *out = only_range(step->out);
-        steps[n].flags = step->kind == CCL_MAP ? CCL_LOCAL_MAP : 0;
-        if (divides(work, step)) steps[n].flags |= CCL_LOCAL_DIVIDES;
-        steps[n].in = to_local(in);
-        steps[n].out = to_local(out);
+        const struct ccl_range *in = only_range(step->in, CCL_IN);
+        const struct ccl_range *out = only_range(step->out, CCL_OUT);
+        steps[n].flags = flags_of(work, step);
+        steps[n].in = to_local(in, CCL_LOCAL_IN);
+        steps[n].out = to_local(out, CCL_LOCAL_OUT);
         has_blocks |= uses_blocks(in) || uses_blocks(out);
         if (step->kind == CCL_MAP && in->count > args->pairs) args->pairs = in->count;
     }

@@ -19,7 +19,7 @@ struct ccl_local_range {
     int16_t hop, block, block_hop;
 };
 
-enum { CCL_LOCAL_MAP = 1, CCL_LOCAL_DIVIDES = 2 };
+enum { CCL_LOCAL_MAP = 1, CCL_LOCAL_DIVIDES = 2, CCL_LOCAL_SCALES = 4 };
 
 struct ccl_local_step {
     uint16_t flags;
@@ -44,10 +44,10 @@ struct ccl_local_args {
     uint32_t steps_at; /* bytes into `words` */
     uint16_t ngates;
     uint8_t is_last;    /* of the launches of an operation: lets the gates go */
-    uint8_t op, scales; /* enum ccl_redop_kind; sources are multiplied by their factors */
+    uint8_t op;         /* enum ccl_redop_kind */
     uint8_t is_aligned; /* all buffers and blocks start at 16 bytes */
     uint8_t elem_bytes; /* of a copy: what all are aligned to, up to 4 */
-    uint8_t spare[9];
+    uint8_t spare[10];
     uint64_t words[CCL_LOCAL_BODY_BYTES / 8]; /* slots, then steps */
 };
 

@@ -1,0 +1,276 @@
+/* messages.c: matching, grouping and launching of messages inside an executor. */
+#include "core/messages.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "core/launch.h"
+#include "core/meet.h"
+
+#include <stdlib.h>
+
+enum { SENDER, RECEIVER, NROLES };
+
+/* ---- matching ---- */
+
+static uint64_t bytes_of(const struct ccl_op *op)
+{
+    return op->count_elems * ccl_type_bytes(op->type);
+}
+
+static int role_of(const struct ccl_op *op)
+{
+    return op->coll == CCL_SEND ? SENDER : RECEIVER;
+}
+
+static struct ccl_queue_of_sets *queue_of(struct ccl_messages *messages,
+                                          const struct ccl_exec *exec, const struct ccl_op *op)
+{
+    int mine = exec->view.slot_of[op->comm->rank] - exec->first_slot;
+    int its = exec->view.slot_of[op->root] - exec->first_slot;
+    int is_send = role_of(op) == SENDER;
+    return &messages->queues[is_send ? mine * exec->nlocal + its : its * exec->nlocal + mine];
+}
+
+static ncclResult_t add_to(struct ccl_set_list *list, struct ccl_set *set)
+{
+    TRY(ccl_grow((void **)&list->sets, list->n, &list->room, sizeof(struct ccl_set *)));
+    list->sets[list->n++] = set;
+    return ncclSuccess;
+}
+
+static ncclResult_t open_message(struct ccl_exec *exec, struct ccl_queue_of_sets *queue,
+                                 struct ccl_set **out)
+{
+    TRY(ccl_set_take(&exec->messages.sets, exec, NROLES, out));
+    if (queue->tail == NULL)
+        queue->head = *out;
+    else
+        queue->tail->next = *out;
+    queue->tail = *out;
+    return add_to(&exec->messages.opened, *out);
+}
+
+static ncclResult_t check_sizes(struct ccl_set *set, const struct ccl_op *op)
+{
+    int role = role_of(op);
+    const struct ccl_op *other = &set->members[!role].record.op;
+    if (bytes_of(op) == bytes_of(other)) return ncclSuccess;
+    const struct ccl_op *send = role == SENDER ? op : other, *recv = role == SENDER ? other : op;
+    return ccl_clique_fail(set->exec->clique, ncclInvalidUsage, 1,
+                           "rank %d sends %llu bytes to rank %d, which receives %llu",
+                           send->comm->rank, (unsigned long long)bytes_of(send), recv->comm->rank,
+                           (unsigned long long)bytes_of(recv));
+}
+
+ncclResult_t ccl_messages_post(struct ccl_exec *exec, const struct ccl_record *record)
+{
+    struct ccl_messages *messages = &exec->messages;
+    if (messages->queues == NULL)
+        TRY(CCL_NEW(&messages->queues, (size_t)exec->nlocal * exec->nlocal));
+    struct ccl_queue_of_sets *queue = queue_of(messages, exec, &record->op);
+    struct ccl_set *set = queue->head;
+    int role = role_of(&record->op);
+    if (set == NULL || set->members[role].arrived) {
+        TRY(open_message(exec, queue, &set));
+    } else {
+        TRY(check_sizes(set, &record->op));
+        queue->head = set->next;
+        if (queue->head == NULL) queue->tail = NULL;
+        TRY(add_to(&messages->complete, set));
+    }
+    return ccl_set_arrive(set, (uint16_t)role, record);
+}
+
+/* ---- launches ---- */
+
+static cudaStream_t stream_of(const struct ccl_set *set, int role)
+{
+    return set->members[role].record.op.stream;
+}
+
+/* Both calls came in this group end, into the same graph or none. */
+static int is_together(const struct ccl_set *set)
+{
+    const struct ccl_member *m = set->members;
+    return m[SENDER].fresh && m[RECEIVER].fresh &&
+           m[SENDER].record.capture == m[RECEIVER].record.capture;
+}
+
+static int has_stream(const struct ccl_set_list *list, cudaStream_t stream)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (stream_of(list->sets[i], SENDER) == stream ||
+            stream_of(list->sets[i], RECEIVER) == stream)
+            return 1;
+    return 0;
+}
+
+static int shares_stream(const struct ccl_set_list *list, const struct ccl_set *set)
+{
+    return has_stream(list, stream_of(set, SENDER)) || has_stream(list, stream_of(set, RECEIVER));
+}
+
+/* Moves the first complete message, and those it is connected with by streams, to `together`. */
+static ncclResult_t take_together(struct ccl_messages *messages)
+{
+    struct ccl_set_list *from = &messages->complete, *to = &messages->together;
+    to->n = 0;
+    TRY(add_to(to, from->sets[0]));
+    from->sets[0] = NULL;
+    int more = is_together(to->sets[0]);
+    while (more) {
+        more = 0;
+        for (size_t i = 0; i < from->n; i++) {
+            struct ccl_set *set = from->sets[i];
+            if (set == NULL || !is_together(set) || !shares_stream(to, set)) continue;
+            TRY(add_to(to, set));
+            from->sets[i] = NULL;
+            more = 1;
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < from->n; i++)
+        if (from->sets[i] != NULL) from->sets[kept++] = from->sets[i];
+    from->n = kept;
+    return ncclSuccess;
+}
+
+/* The kernels of messages of one size at a time; the last one lets the gates of a single message
+ * go. */
+static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_list *list,
+                                  cudaStream_t stream)
+{
+    struct ccl_moves moves = {.exec = exec, .gates_of = list->sets[0]};
+    for (size_t i = 0; i < list->n; i++) {
+        uint64_t bytes = bytes_of(&list->sets[i]->members[SENDER].record.op);
+        if (moves.n == CCL_MAX_LOCAL || (moves.n > 0 && moves.bytes != bytes)) {
+            TRY(ccl_launch_moves(&moves, stream));
+            moves.n = 0;
+        }
+        moves.bytes = bytes;
+        moves.pairs[moves.n].in = list->sets[i]->members[SENDER].record.op.in;
+        moves.pairs[moves.n++].out = list->sets[i]->members[RECEIVER].record.op.out;
+    }
+    return ccl_launch_moves(&moves, stream);
+}
+
+/* What a message alone does by its set, several do once a stream: the first member found on a
+ * stream stands for it. */
+static ncclResult_t join_streams(const struct ccl_set_list *list, cudaStream_t stream,
+                                 chorus_event_t done)
+{
+    const struct chorus_devices *device = &ccl_device()->base;
+    for (size_t i = 0; i < list->n; i++)
+        for (int role = 0; role < NROLES; role++) {
+            struct ccl_set_list before = {.sets = list->sets, .n = i};
+            cudaStream_t its = stream_of(list->sets[i], role);
+            int seen = has_stream(&before, its) ||
+                       (role == RECEIVER && stream_of(list->sets[i], SENDER) == its);
+            if (its == stream || seen) continue;
+            struct ccl_member *member = &list->sets[i]->members[role];
+            if (done == NULL) {
+                TRY(device->event_record(member->ready, its));
+                TRY(device->stream_wait(stream, member->ready));
+            } else {
+                TRY(device->stream_wait(its, done));
+            }
+        }
+    return ncclSuccess;
+}
+
+static ncclResult_t launch_several(struct ccl_exec *exec, const struct ccl_set_list *list)
+{
+    struct ccl_set *first = list->sets[0];
+    cudaStream_t stream = stream_of(first, first->last);
+    TRY(join_streams(list, stream, NULL));
+    TRY(launch_copies(exec, list, stream));
+    TRY(ccl_device()->base.event_record(first->done, stream));
+    TRY(join_streams(list, stream, first->done));
+    if (first->members[SENDER].record.capture != 0) return ncclSuccess;
+    return ccl_track_add(&exec->track, stream, NULL);
+}
+
+static ncclResult_t launch_alone(struct ccl_exec *exec, const struct ccl_set_list *list)
+{
+    struct ccl_set *set = list->sets[0];
+    cudaStream_t stream = stream_of(set, set->last);
+    TRY(ccl_meet_join(set, stream));
+    TRY(launch_copies(exec, list, stream));
+    return ccl_meet_leave(set, stream);
+}
+
+/* By size, so that messages of one size are one kernel. */
+static int compare_sizes(const void *a, const void *b)
+{
+    uint64_t x = bytes_of(&(*(struct ccl_set *const *)a)->members[SENDER].record.op);
+    uint64_t y = bytes_of(&(*(struct ccl_set *const *)b)->members[SENDER].record.op);
+    return x < y ? -1 : x > y;
+}
+
+static ncclResult_t launch_together(struct ccl_exec *exec)
+{
+    struct ccl_set_list *list = &exec->messages.together;
+    TRY(take_together(&exec->messages));
+    int alone = !is_together(list->sets[0]);
+    qsort(list->sets, list->n, sizeof(struct ccl_set *), compare_sizes);
+    TRY(alone ? launch_alone(exec, list) : launch_several(exec, list));
+    for (size_t i = 0; i < list->n; i++) {
+        struct ccl_set *set = list->sets[i];
+        set->members[SENDER].fresh = set->members[RECEIVER].fresh = 0;
+        TRY(ccl_set_move(set, CCL_SET_LAUNCH));
+        ccl_set_fly(&exec->messages.sets, set);
+    }
+    return ncclSuccess;
+}
+
+/* Only the caller itself could bring the other half. */
+static ncclResult_t check_self(const struct ccl_set *set)
+{
+    const struct ccl_member *member = &set->members[set->last];
+    const struct ccl_op *op = &member->record.op;
+    if (op->root != op->comm->rank) return ncclSuccess;
+    return ccl_clique_fail(set->exec->clique, ncclInvalidUsage, 1,
+                           "rank %d %s itself without the matching call in the same group",
+                           op->root, op->coll == CCL_SEND ? "sends to" : "receives from");
+}
+
+ncclResult_t ccl_messages_flush(struct ccl_exec *exec, struct ccl_parks *parks)
+{
+    struct ccl_messages *messages = &exec->messages;
+    while (messages->complete.n > 0) TRY(launch_together(exec));
+    for (size_t i = 0; i < messages->opened.n; i++) {
+        struct ccl_set *set = messages->opened.sets[i];
+        if (set->state != CCL_SET_GATHERING) continue;
+        TRY(check_self(set));
+        TRY(ccl_meet_hold(set, parks));
+    }
+    messages->opened.n = 0;
+    return ncclSuccess;
+}
+
+const struct ccl_op *ccl_messages_waiting(const struct ccl_exec *exec, const struct ncclComm *comm)
+{
+    size_t nqueues = (size_t)exec->nlocal * exec->nlocal;
+    for (size_t q = 0; exec->messages.queues != NULL && q < nqueues; q++) {
+        const struct ccl_set *set = exec->messages.queues[q].head;
+        if (set != NULL && set->members[set->last].record.op.comm == comm)
+            return &set->members[set->last].record.op;
+    }
+    return NULL;
+}
+
+void ccl_messages_free(struct ccl_exec *exec)
+{
+    struct ccl_messages *messages = &exec->messages;
+    size_t nqueues = (size_t)exec->nlocal * exec->nlocal;
+    for (size_t q = 0; messages->queues != NULL && q < nqueues; q++)
+        for (struct ccl_set *set = messages->queues[q].head, *next; set != NULL; set = next) {
+            next = set->next;
+            ccl_set_fly(&messages->sets, set);
+        }
+    ccl_sets_free(&messages->sets);
+    ccl_free(messages->queues);
+    ccl_free(messages->opened.sets);
+    ccl_free(messages->complete.sets);
+    ccl_free(messages->together.sets);
+}
