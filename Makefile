@@ -146,6 +146,8 @@ PC     := $B/nccl.pc
 LIB_OBJS     := $(call objects,$(LIB_SRCS) $(if $(nvcc),$(CU_SRCS)))
 HARNESS_CUDA := $(if $(nvcc),$(HARNESS_CU_SRCS),$(HARNESS_NO_CU_SRCS))
 CU_OBJS      := $(if $(nvcc),$(call objects,$(CU_SRCS) $(HARNESS_CUDA)))
+CUDA_TEST_OBJS := $(filter-out %.cu.o,$(call objects,$(foreach t,$(CUDA_TESTS),\
+                   src/tests/gpu/$t.c $($t_SRCS))))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
@@ -163,6 +165,7 @@ BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 PROBE        := $(if $(nvcc),$B/tests/probe)
+CUDA_TEST_BINS := $(if $(nvcc),$(addprefix $B/gpu/,$(CUDA_TESTS)))
 GPU_BINS     := $(if $(nvcc),$(addprefix $B/gpu/,$(GPU_PROGRAMS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
 
@@ -186,7 +189,7 @@ tune: drivers $B/tests/fit_costs
 	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
-gpu: report $(GPU_BINS)
+gpu: report $(GPU_BINS) $(CUDA_TEST_BINS)
 probes: report $(PROBE)
 
 report:
@@ -230,7 +233,7 @@ $B/cu-flags: FORCE | $B/.chorus-build
 	@printf '%s\n' '$(nvcc) $(CU_FLAGS)' > $@.new; \
 	 if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # Only these include CUDA's headers; ours come first, since nccl.h may lie among them.
-$(filter-out %.cu.o,$(CU_OBJS)): CPPFLAGS += -isystem $(cuda_root)/include
+$(filter-out %.cu.o,$(CU_OBJS)) $(CUDA_TEST_OBJS): CPPFLAGS += -isystem $(cuda_root)/include
 $B/obj/%.cu.o: %.cu $B/cu-flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
@@ -268,6 +271,10 @@ $(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$
 	@mkdir -p $(@D)
 	$(link_static)
 $(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+$(CUDA_TEST_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
@@ -420,7 +427,7 @@ Targets
   check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
-  gpu           tests and benches of the kernels, for a machine with a GPU: build/gpu/
+  gpu           tests and benches of CUDA parts, for a machine with a GPU: build/gpu/
   probes        questions to a GPU; src/tests/probe/run.sh asks them all
   gpu-test      on a GPU: all tests that need one; under 5 minutes, the last line counts them
   gpu-test-all  on a GPU: a part of the full product of types, operators, ranks, modes; SLICE=i/N

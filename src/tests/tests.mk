@@ -208,9 +208,18 @@ PROBE_SRCS += src/tests/probe/joins.cu
 PROBE_SRCS += src/tests/probe/kit.cu
 PROBE_SRCS += src/tests/probe/main.cu
 PROBE_SRCS += src/tests/probe/memops.cu
+PROBE_SRCS += src/tests/probe/queues.cu
 PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
+# Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME
+# by `make gpu` where nvcc is, like a unit test. They skip their cases where no GPU is.
+CUDA_TESTS += test_foreign
+test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
+test_foreign_SRCS += src/tests/gpu/foreign_kit.c
+test_foreign_SRCS += src/tests/gpu/foreign_server.c
+test_foreign_SRCS += src/tests/gpu/foreign_storm.c
+test_foreign_SRCS += src/tests/gpu/foreign_torture.c
 # Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
 # by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
 GPU_PROGRAMS += bench_fold
