@@ -92,13 +92,13 @@ static ncclResult_t expand(const struct ccl_op *op, uint64_t capture)
 static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
 {
     const struct ccl_device_ops *device = ccl_device();
-    int current, of_stream = op->comm->device;
-    TRY(device->base.get(&current));
-    if (current != op->comm->device) TRY(device->base.set(op->comm->device));
+    int of_stream = op->comm->device;
+    void *before;
+    TRY(device->enter(op->comm->device, &before));
     ncclResult_t rc = ncclSuccess;
     if (device->capture != NULL) rc = device->capture(op->stream, capture);
     if (rc == ncclSuccess && *capture == 0) rc = device->stream_device(op->stream, &of_stream);
-    if (current != op->comm->device) device->base.set(current);
+    device->leave(before);
     if (rc != ncclSuccess || of_stream == op->comm->device) return rc;
     return ccl_err(ncclInvalidArgument, "nccl%s: rank %d is on device %d, its stream on device %d",
                    ccl_coll_name(op->coll), op->comm->rank, op->comm->device, of_stream);

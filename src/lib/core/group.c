@@ -195,13 +195,6 @@ void ccl_group_forget(struct ncclComm *comm)
     group->nrecords = kept;
 }
 
-static void enter_device(int device)
-{
-    int current = device;
-    ccl_device()->base.get(&current);
-    if (current != device) ccl_device()->base.set(device);
-}
-
 static int is_message(const struct ccl_record *record)
 {
     return record->op.coll >= CCL_NCOLLS;
@@ -240,8 +233,9 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
                               struct ccl_parks *parks)
 {
     struct ccl_clique *clique = exec->clique;
+    void *before;
+    TRY(ccl_device()->enter(records[0].op.comm->device, &before));
     pthread_mutex_lock(&exec->lock);
-    enter_device(records[0].op.comm->device);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
@@ -251,6 +245,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
+    ccl_device()->leave(before);
     return rc;
 }
 
@@ -265,14 +260,11 @@ static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
     struct ccl_parks parks = my_parks;
-    int caller_device = 0;
-    ccl_device()->base.get(&caller_device);
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
         ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i, &parks);
         if (rc == ncclSuccess) rc = posted;
     }
-    enter_device(caller_device);
     ccl_device()->advance();
     if (parks.list != NULL) own_group();
     ncclResult_t parked = ccl_park_all(&parks);

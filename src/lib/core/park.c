@@ -56,14 +56,13 @@ static ncclResult_t end_park(const struct ccl_park *park, uint64_t start_ns)
 {
     struct ccl_set *set = park->set;
     ncclResult_t rc;
-    int device, of_rank = set->members[park->member].record.op.comm->device;
-    TRY(ccl_device()->base.get(&device));
-    if (device != of_rank) TRY(ccl_device()->base.set(of_rank));
+    void *before;
+    TRY(ccl_device()->enter(set->members[park->member].record.op.comm->device, &before));
     if (wait_launch(set, start_ns))
         rc = ccl_device()->base.stream_wait(set->members[park->member].record.op.stream, set->done);
     else
         rc = leave(set, park->member);
-    if (device != of_rank) ccl_device()->base.set(device);
+    ccl_device()->leave(before);
     /* Release: the set is not looked at any more and may be used again. */
     atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
     return rc;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "device/cuda_dl.h"
 #include "device/foreign.h"
 
 #include <sched.h>
@@ -51,6 +52,32 @@ static ncclResult_t set_device(int device)
     (void)cudaGetLastError();
     return ccl_err(ncclInvalidArgument, "set: device %d does not exist; there are %d GPUs", device,
                    ccl_cuda_count(NULL));
+}
+
+enum { MAX_DEVICES = 64 };
+
+/* The context in which the runtime works on a device, once it is known. */
+static CUcontext known[MAX_DEVICES];
+
+/* Nothing is to be done where the thread works in that context already. */
+static ncclResult_t enter(int device, void **before)
+{
+    CUcontext current = NULL, ours = NULL;
+    TRY(CCL_DRIVER(cuCtxGetCurrent, &current));
+    *before = current;
+    if (device < MAX_DEVICES) ours = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (current != NULL && current == ours) return ncclSuccess;
+    TRY(set_device(device));
+    TRY(CCL_DRIVER(cuCtxGetCurrent, &ours));
+    if (device < MAX_DEVICES) __atomic_store_n(&known[device], ours, __ATOMIC_RELAXED);
+    return ncclSuccess;
+}
+
+static void leave(void *before)
+{
+    CUcontext current = NULL;
+    if (CCL_DRIVER(cuCtxGetCurrent, &current) == ncclSuccess && current != before)
+        CCL_DRIVER(cuCtxSetCurrent, (CUcontext)before);
 }
 
 /* Memory is asked of the device that is current meanwhile. */
@@ -181,6 +208,8 @@ const struct ccl_device_ops ccl_device_cuda = {
             .host_func = ccl_cuda_host_func,
             .reset = reset,
         },
+    .enter = enter,
+    .leave = leave,
     .identity = get_identity,
     .lanes = count_lanes,
     .stream_device = ccl_cuda_stream_device,

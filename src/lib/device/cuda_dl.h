@@ -14,6 +14,8 @@
 #define CCL_DRIVER_FUNCTIONS(X)                                                                    \
     X(cuGetErrorName)                                                                              \
     X(cuGetErrorString)                                                                            \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuCtxSetCurrent)                                                                             \
     X(cuDeviceGetUuid)                                                                             \
     X(cuMemAddressFree)                                                                            \
     X(cuMemAddressReserve)                                                                         \

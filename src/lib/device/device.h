@@ -61,6 +61,10 @@ struct ccl_device_ops {
     struct chorus_devices base;
     int retires; /* calls spec.retire */
 
+    /* Makes a device current for calls of the core, and gives the thread back what it had, on a GPU
+     * also a context of its own. *before is for leave. */
+    ncclResult_t (*enter)(int device, void **before);
+    void (*leave)(void *before);
     /* Text that is equal exactly for two handles of one physical device: ranks with equal texts
      * form an executor. A host device belongs to its process. */
     ncclResult_t (*identity)(int device, char text[64]);
