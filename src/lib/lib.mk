@@ -92,6 +92,7 @@ LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/lead.c
 LIB_SRCS += src/lib/core/lead_run.c
+LIB_SRCS += src/lib/core/mail.c
 LIB_SRCS += src/lib/core/meet.c
 LIB_SRCS += src/lib/core/messages.c
 LIB_SRCS += src/lib/core/pairs.c

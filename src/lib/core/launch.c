@@ -324,14 +324,12 @@ ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
 ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream)
 {
     struct ccl_clique *clique = moves->exec->clique;
-    struct ccl_set *set = moves->gates_of;
+    const struct ccl_set *set = moves->gates_of;
     struct ccl_step step = {.kind = CCL_MAP,
                             .in = {{CCL_IN, 0, 0, moves->n, 1, 0, 0}},
                             .out = {{CCL_OUT, 0, 0, moves->n, 1, 0, 0}}};
     struct ccl_work work = {
         .body = {{.steps = &step, .nsteps = 1, .npieces = 1}},
-        .gates = set->gates,
-        .arrived = set->arrived,
         .abort_word = &clique->words->abort,
         .count_elems = moves->bytes,
         .nchannels = clique->max_channels,
@@ -339,9 +337,13 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .nlocal = moves->n,
         .nslots = moves->n,
         .nexecs = 1,
-        .ngates = set->ngates,
         .type = ncclInt8,
     };
+    if (set != NULL) {
+        work.gates = set->gates;
+        work.arrived = set->arrived;
+        work.ngates = set->ngates;
+    }
     for (uint16_t i = 0; i < moves->n; i++)
         work.local[i] = (struct ccl_slot){.in = moves->pairs[i].in, .out = moves->pairs[i].out};
     struct ccl_launch_spec spec = {
@@ -350,7 +352,7 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .nlanes = 1,
         .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
     };
-    return ccl_launch(set->members[set->last].record.op.comm, stream, &spec);
+    return ccl_launch(moves->comm, stream, &spec);
 }
 
 /* ---- gates ---- */

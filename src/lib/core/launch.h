@@ -16,7 +16,8 @@ ncclResult_t ccl_launch_choose(struct ccl_set *set);
 /* Copies of one size from buffer to buffer, in one kernel on a GPU. */
 struct ccl_moves {
     struct ccl_exec *exec;
-    struct ccl_set *gates_of; /* its gates are met before and let go afterwards */
+    struct ncclComm *comm;
+    const struct ccl_set *gates_of; /* are met before and let go afterwards; NULL: none */
     uint64_t bytes;
     uint16_t n;
     struct {

@@ -65,10 +65,6 @@ static ncclResult_t check_sizes(struct ccl_set *set, const struct ccl_op *op)
 ncclResult_t ccl_messages_post(struct ccl_exec *exec, const struct ccl_record *record)
 {
     struct ccl_messages *messages = &exec->messages;
-    if (exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot] == CCL_ELSEWHERE)
-        return ccl_err(ncclInvalidUsage,
-                       "nccl%s: ranks %d and %d share a GPU from two processes: messages cannot",
-                       ccl_coll_name(record->op.coll), record->op.comm->rank, record->op.root);
     if (messages->queues == NULL)
         TRY(CCL_NEW(&messages->queues, (size_t)exec->nlocal * exec->nlocal));
     struct ccl_queue_of_sets *queue = queue_of(messages, exec, &record->op);
@@ -144,7 +140,9 @@ static ncclResult_t take_together(struct ccl_messages *messages)
 static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_list *list,
                                   cudaStream_t stream)
 {
-    struct ccl_moves moves = {.exec = exec, .gates_of = list->sets[0]};
+    const struct ccl_set *first = list->sets[0];
+    struct ccl_moves moves = {
+        .exec = exec, .comm = first->members[first->last].record.op.comm, .gates_of = first};
     for (size_t i = 0; i < list->n; i++) {
         uint64_t bytes = bytes_of(&list->sets[i]->members[SENDER].record.op);
         if (moves.n == CCL_MAX_LOCAL || (moves.n > 0 && moves.bytes != bytes)) {
