@@ -14,7 +14,7 @@ space   := $(empty) $(empty)
 # ---------------------------------------------------------------- variables, checked by name
 
 VARIABLES := AR BUILDDIR CC CFLAGS COV CUDA CUDA_HOME DEBUG DESTDIR FAULTS LDFLAGS MPI MPI_HOME \
-             NAME_SUFFIX NVCC_GENCODE PREFIX QUICK SAN V
+             NAME_SUFFIX NCCL_LIBRARY NVCC_GENCODE PREFIX QUICK SAN SLICE V
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 unknown := $(firstword $(filter-out $(VARIABLES),$(given)))
 ifneq ($(unknown),)
@@ -113,7 +113,8 @@ KERNEL_OPT := $(if $(filter -O2,$(OPT)),-O3) -fno-trapping-math
 INSTRUMENT := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all) \
               $(if $(filter 1,$(COV)),--coverage)
-CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(nvcc),-DCCL_CUDA) $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
+CPPFLAGS := -Isrc/lib -Isrc/tests -DCHORUS_NO_CUDA $(if $(nvcc),-DCCL_CUDA) \
+            $(if $(filter 1,$(FAULTS)),-DCCL_FAULTS)
 BASE_CFLAGS := -std=gnu11 $(OPT) $(WARN) -fvisibility=hidden -fPIC -pthread -fno-math-errno \
                -ffp-contract=off $(INSTRUMENT)
 BASE_LDFLAGS := -pthread $(INSTRUMENT)
@@ -145,6 +146,8 @@ PC     := $B/nccl.pc
 LIB_OBJS     := $(call objects,$(LIB_SRCS) $(if $(nvcc),$(CU_SRCS)))
 HARNESS_CUDA := $(if $(nvcc),$(HARNESS_CU_SRCS),$(HARNESS_NO_CU_SRCS))
 CU_OBJS      := $(if $(nvcc),$(call objects,$(CU_SRCS) $(HARNESS_CUDA)))
+CUDA_TEST_OBJS := $(filter-out %.cu.o,$(call objects,$(foreach t,$(CUDA_TESTS),\
+                   src/tests/gpu/$t.c $($t_SRCS))))
 HARNESS_LIB  := $B/obj/libharness.a
 TEST_LIB     := $B/obj/libtest.a
 DRIVER_BINS  := $(patsubst %,$B/%_perf$(NAME_SUFFIX),$(DRIVERS))
@@ -156,24 +159,28 @@ CHECK_BINS   := $(addprefix $B/tests/,$(CHECKS))
 FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+GPU_TEST_BINS := $(addprefix $B/gpu/,$(GPU_TESTS))
+GPU_BENCH_BINS := $(addprefix $B/gpu/,$(GPU_BENCHES))
 BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
 MPI_BINS     := $(if $(mpicc),$(patsubst %.c,$B/tests/%,$(notdir $(MPI_TESTS))))
 PRELOAD_BINS := $(patsubst %.c,$B/tests/%.so,$(notdir $(PRELOADS)))
 PROBE        := $(if $(nvcc),$B/tests/probe)
+CUDA_TEST_BINS := $(if $(nvcc),$(addprefix $B/gpu/,$(CUDA_TESTS)))
 GPU_BINS     := $(if $(nvcc),$(addprefix $B/gpu/,$(GPU_PROGRAMS)))
 EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLES)))
 
 # ---------------------------------------------------------------- targets
 
 .PHONY: all lib drivers tests bench examples cuda gpu probes run test check-all tidy tune \
-        install uninstall dist clean plots check-layers format help report FORCE
+        install uninstall dist clean plots check-layers format help report gpu-test gpu-test-all \
+        sanitize bench-gpu FORCE
 .SECONDARY:
 
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
 tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) $(CONFORM_BINS) \
-       $(MPI_BINS) $(PRELOAD_BINS)
+       $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
@@ -182,7 +189,7 @@ tune: drivers $B/tests/fit_costs
 	scripts/tune $B
 examples: $(EXAMPLE_BINS)
 cuda: report $(CU_OBJS)
-gpu: report $(GPU_BINS)
+gpu: report $(GPU_BINS) $(CUDA_TEST_BINS)
 probes: report $(PROBE)
 
 report:
@@ -226,7 +233,7 @@ $B/cu-flags: FORCE | $B/.chorus-build
 	@printf '%s\n' '$(nvcc) $(CU_FLAGS)' > $@.new; \
 	 if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # Only these include CUDA's headers; ours come first, since nccl.h may lie among them.
-$(filter-out %.cu.o,$(CU_OBJS)): CPPFLAGS += -isystem $(cuda_root)/include
+$(filter-out %.cu.o,$(CU_OBJS)) $(CUDA_TEST_OBJS): CPPFLAGS += -isystem $(cuda_root)/include
 $B/obj/%.cu.o: %.cu $B/cu-flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
@@ -267,6 +274,10 @@ $(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) 
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
+$(CUDA_TEST_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
 $(CORE_BINS): $B/tests/%: $B/obj/src/tests/core/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
@@ -279,6 +290,13 @@ $(FAULT_BINS): $B/tests/%: $B/obj/src/tests/fault/%.o $$(call more,$$*) $(TEST_L
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)
+$(GPU_TEST_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $$(call objects,$$(GPU_TEST_SRCS)) \
+    $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+$(GPU_BENCH_BINS): $B/gpu/%: $B/obj/src/tests/gpu/%.o $(SONAME) $B/libnccl.so
+	@mkdir -p $(@D)
+	$(call link,$< $(shared) $(call rpath,/..))
 $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*) $(TEST_LIB) \
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
@@ -331,6 +349,22 @@ test:
 	@scripts/setup
 	@$(MAKE) $(jobs) tests
 	@scripts/run-tests $B
+# On a machine with a GPU.
+gpu-test:
+	@$(MAKE) $(jobs) tests gpu
+	@scripts/run-tests $B --gpu -j 4
+gpu-test-all:
+	$(if $(SLICE),,$(error which part? SLICE=i/N))
+	@$(MAKE) $(jobs) tests
+	@GPU_SLICE='$(SLICE)' scripts/run-tests $B --gpu -j 4 --filter test_matrix --filter test_random
+sanitize:
+	@$(MAKE) $(jobs) tests
+	@scripts/sanitize $B
+bench-gpu:
+	@$(MAKE) $(jobs) drivers $(GPU_BENCH_BINS)
+	@scripts/gpu-bars $B
+	@scripts/bench-gpu $(if $(filter 1,$(QUICK)),--quick) \
+	  $(if $(NCCL_LIBRARY),--library '$(NCCL_LIBRARY)') $B
 check-all: report $(CHECK_BINS)
 	@scripts/check-all $B
 plots:
@@ -363,7 +397,7 @@ $(COMPLETIONS): $B/completion/%: $B/%
 	@mkdir -p $(@D)
 	$(call say,GEN)$< --completion > $@
 $(PC): src/lib/nccl.pc.in FORCE
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS@|$(LIBS)|' $< > $@
 
 install: lib drivers $(MAN_PAGES) $(COMPLETIONS) $(PC)
 	@mkdir -p $(sort $(dir $(addprefix $D/,$(INSTALLED))))
@@ -393,8 +427,12 @@ Targets
   check-all     every algorithm, protocol, collective, type, operator on up to 64 ranks: 20 minutes
   bench         compares with Open MPI; QUICK=1 takes one minute instead of six
   lib drivers examples tests cuda          parts of the build
-  gpu           tests and benches of the kernels, for a machine with a GPU: build/gpu/
+  gpu           tests and benches of CUDA parts, for a machine with a GPU: build/gpu/
   probes        questions to a GPU; src/tests/probe/run.sh asks them all
+  gpu-test      on a GPU: all tests that need one; under 5 minutes, the last line counts them
+  gpu-test-all  on a GPU: a part of the full product of types, operators, ranks, modes; SLICE=i/N
+  sanitize      on a GPU: compute-sanitizer over a reduced matrix
+  bench-gpu     on a GPU: the table of bars, then a comparison with NCCL_LIBRARY=PATH; QUICK=1
   tune          measures new rows of the cost model
   tidy          format, layers, sizes, exports, documented options
   check-layers  the layer rule alone            format   clang-format -i on all sources
@@ -411,6 +449,8 @@ Variables
   MPI=auto|0|1 MPI_HOME=DIR       mpicc of PATH or of DIR/bin
   CUDA=auto|0|1 CUDA_HOME=DIR     nvcc of PATH or of DIR/bin
   NVCC_GENCODE=  $(NVCC_GENCODE)
+  SLICE=i/N      the i-th of N parts for gpu-test-all
+  NCCL_LIBRARY=PATH               another libnccl.so.2 for bench-gpu
   NAME_SUFFIX=   added to the names of the drivers
   PREFIX=/usr/local DESTDIR=      where install goes
 endef

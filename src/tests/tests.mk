@@ -79,6 +79,7 @@ MPI_PLUGIN_SRC := src/tests/harness/mpi_plugin.c
 TEST_SRCS += src/tests/unit/child.c
 TEST_SRCS += src/tests/unit/leftover.c
 TEST_SRCS += src/tests/unit/lib_hooks.c
+TEST_SRCS += src/tests/unit/memory.c
 TEST_SRCS += src/tests/unit/test.c
 
 # Unit tests: NAME stands for src/tests/unit/NAME.c and builds build/tests/NAME, linked with the
@@ -175,6 +176,22 @@ check_all_SRCS += src/tests/core/numbers.c
 FAULT_TESTS += test_faults
 test_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
+# Tests that need a GPU: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME, like a unit
+# test; `make gpu-test` runs them. They are built without CUDA, too.
+GPU_TESTS += test_bits
+GPU_TESTS += test_caller
+GPU_TESTS += test_gates
+GPU_TESTS += test_mixed
+GPU_TESTS += test_random
+GPU_TEST_SRCS += src/tests/core/kit.c
+GPU_TEST_SRCS += src/tests/core/procs.c
+GPU_TEST_SRCS += src/tests/gpu/driver.c
+test_bits_SRCS += src/tests/core/numbers.c
+test_random_SRCS += src/tests/gpu/random_runs.c
+
+# Figures of a machine with a GPU that no driver has, linked with libnccl.so.2 as a user's program.
+GPU_BENCHES += bench_start
+
 # Benchmarks: like a unit test, but built only by `make bench` and never run by `make test`.
 UNIT_BENCHES += bench_device
 UNIT_BENCHES += fit_costs
@@ -191,9 +208,18 @@ PROBE_SRCS += src/tests/probe/joins.cu
 PROBE_SRCS += src/tests/probe/kit.cu
 PROBE_SRCS += src/tests/probe/main.cu
 PROBE_SRCS += src/tests/probe/memops.cu
+PROBE_SRCS += src/tests/probe/queues.cu
 PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
+# Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME
+# by `make gpu` where nvcc is, like a unit test. They skip their cases where no GPU is.
+CUDA_TESTS += test_foreign
+test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
+test_foreign_SRCS += src/tests/gpu/foreign_kit.c
+test_foreign_SRCS += src/tests/gpu/foreign_server.c
+test_foreign_SRCS += src/tests/gpu/foreign_storm.c
+test_foreign_SRCS += src/tests/gpu/foreign_torture.c
 # Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
 # by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
 GPU_PROGRAMS += bench_fold

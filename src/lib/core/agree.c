@@ -73,6 +73,12 @@ ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
     return is_same(&left, &right) ? ncclSuccess : fail(clique, &left, &right);
 }
 
+ncclResult_t ccl_agree_calls(struct ccl_clique *clique, const struct ccl_call *a,
+                             const struct ccl_call *b)
+{
+    return is_same(a, b) ? ncclSuccess : fail(clique, a, b);
+}
+
 /* The call of another executor by that number, if it is not the same. */
 static int find_other(const struct ccl_exec *exec, const struct ccl_call *call,
                       struct ccl_call *other)

@@ -16,6 +16,9 @@
 ncclResult_t ccl_agree(struct ccl_exec *exec, const struct ccl_op *op, uint64_t seq,
                        struct ccl_call *call);
 /* The same for a call and that of a member of its set. */
+/* The same of two descriptions, by whatever processes. */
+ncclResult_t ccl_agree_calls(struct ccl_clique *clique, const struct ccl_call *a,
+                             const struct ccl_call *b);
 ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
                             const struct ccl_op *b, uint64_t seq);
 /* After it showed that ranks disagree: fails the communicator with a text that names both

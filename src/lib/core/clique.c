@@ -7,6 +7,7 @@
 #include "boot/boot.h"
 #include "core/agree.h"
 #include "core/launch.h"
+#include "core/lead.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 #include "core/plan.h"
@@ -44,6 +45,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
     ccl_err(code, "%s", text);
     /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
     __atomic_store_n(&clique->words->abort, 1, __ATOMIC_RELEASE);
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_lead_release(&clique->execs[e]);
     ccl_bell_ring(ccl_bell_self());
     if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
     return code;
@@ -74,41 +76,65 @@ static void init_lock(pthread_mutex_t *lock)
     pthread_mutexattr_destroy(&attributes);
 }
 
+/* Which of the executor's ranks this process has. */
+static ncclResult_t find_members(struct ccl_exec *exec)
+{
+    const struct ccl_topo *topo = exec->clique->topo;
+    TRY(CCL_NEW(&exec->member_of, exec->nlocal));
+    for (uint16_t i = 0; i < exec->nlocal; i++) {
+        int is_here = topo->proc_of[topo->rank_of[exec->first_slot + i]] == exec->clique->proc;
+        exec->member_of[i] = is_here ? exec->nhere++ : CCL_ELSEWHERE;
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t make_exec(struct ccl_clique *clique, uint16_t e)
+{
+    const struct ccl_topo *topo = clique->topo;
+    struct ccl_exec *exec = &clique->execs[clique->nlocal_execs];
+    exec->clique = clique;
+    exec->index = e;
+    exec->first_slot = topo->first_slot[e];
+    exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
+    TRY(find_members(exec));
+    if (exec->nhere == 0) {
+        ccl_free(exec->member_of);
+        return ncclSuccess;
+    }
+    clique->nlocal_execs++;
+    init_lock(&exec->lock);
+    exec->view = (struct ccl_view){
+        .nranks = topo->nranks,
+        .nexecs = topo->nexecs,
+        .self = e,
+        .first_slot = topo->first_slot,
+        .rank_of = topo->rank_of,
+        .slot_of = topo->slot_of,
+        .mapped = ccl_clique_maps_all(clique) ? CCL_MAPPED_ALL : CCL_MAPPED_NONE,
+    };
+    if (exec->nlocal > CCL_MAX_LOCAL)
+        return ccl_err(ncclInvalidUsage, "%u ranks share device %d; at most %d may", exec->nlocal,
+                       topo->peers[topo->rank_of[exec->first_slot]].device, CCL_MAX_LOCAL);
+    return CCL_NEW(&exec->queues, (size_t)exec->nlocal * exec->nlocal);
+}
+
 static ncclResult_t make_execs(struct ccl_clique *clique)
 {
     const struct ccl_topo *topo = clique->topo;
     TRY(CCL_NEW(&clique->execs, topo->nexecs));
-    for (uint16_t e = 0; e < topo->nexecs; e++) {
-        if (topo->proc_of_exec[e] != clique->proc) continue;
-        struct ccl_exec *exec = &clique->execs[clique->nlocal_execs++];
-        exec->clique = clique;
-        init_lock(&exec->lock);
-        exec->index = e;
-        exec->first_slot = topo->first_slot[e];
-        exec->nlocal = (uint16_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
-        exec->view = (struct ccl_view){
-            .nranks = topo->nranks,
-            .nexecs = topo->nexecs,
-            .self = e,
-            .first_slot = topo->first_slot,
-            .rank_of = topo->rank_of,
-            .slot_of = topo->slot_of,
-            .mapped = ccl_clique_is_whole(clique) ? CCL_MAPPED_ALL : CCL_MAPPED_NONE,
-        };
-        if (exec->nlocal > CCL_MAX_LOCAL)
-            return ccl_err(ncclInvalidUsage, "%u ranks share device %d; at most %d may",
-                           exec->nlocal, topo->peers[topo->rank_of[exec->first_slot]].device,
-                           CCL_MAX_LOCAL);
-        TRY(CCL_NEW(&exec->queues, (size_t)exec->nlocal * exec->nlocal));
-    }
+    for (uint16_t e = 0; e < topo->nexecs; e++) TRY(make_exec(clique, e));
     return ccl_clique_is_whole(clique) ? ccl_reach_meet(clique, NULL) : ncclSuccess;
 }
 
+/* One process writes a board: others that have ranks of the executor write one of their own, which
+ * nobody reads. */
 static void set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
 {
+    int is_led_here = clique->topo->proc_of_exec[e] == clique->proc;
     clique->boards[e] = board;
     for (uint16_t i = 0; i < clique->nlocal_execs; i++)
-        if (clique->execs[i].index == e) clique->execs[i].board = board;
+        if (clique->execs[i].index == e)
+            clique->execs[i].board = is_led_here ? board : &clique->own_boards[e];
 }
 
 /* Boards are shared memory where several processes take part (ccl_clique_connect). */
@@ -116,8 +142,8 @@ static ncclResult_t make_boards(struct ccl_clique *clique)
 {
     uint16_t nexecs = clique->topo->nexecs;
     TRY(CCL_NEW(&clique->boards, nexecs));
-    if (!ccl_clique_is_whole(clique)) return ncclSuccess;
     TRY(CCL_NEW(&clique->own_boards, nexecs));
+    if (!ccl_clique_is_whole(clique)) return ncclSuccess;
     for (uint16_t e = 0; e < nexecs; e++) set_board(clique, e, &clique->own_boards[e]);
     return ncclSuccess;
 }
@@ -138,7 +164,7 @@ static struct ccl_places places_of(const struct ccl_clique *clique)
         .self = clique->proc,
         .nchannels = clique->nchannels,
         .proc_of_exec = topo->proc_of_exec,
-        .exec_of = topo->exec_of,
+        .proc_of = topo->proc_of,
         .flags_bytes = sizeof(struct ccl_fifo),
         .fifo_bytes = ll_ring_at(clique) + CCL_LL_DEPTH * CCL_LL_STRIDE(CCL_LL_SLOT_BYTES),
         .common_bytes = ccl_reach_bytes(topo),
@@ -151,6 +177,8 @@ static void free_clique(struct ccl_clique *clique)
     if (clique == NULL) return;
     ccl_mesh_close(clique->mesh);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
+        ccl_lead_close(&clique->execs[e]);
+        ccl_free(clique->execs[e].member_of);
         ccl_sets_free(&clique->execs[e].collectives);
         ccl_messages_free(&clique->execs[e]);
         ccl_pairs_free(&clique->execs[e]);
@@ -163,6 +191,9 @@ static void free_clique(struct ccl_clique *clique)
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
+    for (uint16_t p = 0; clique->lead_segments != NULL && p < clique->topo->nprocs; p++)
+        ccl_shm_close(&clique->lead_segments[p]);
+    ccl_free(clique->lead_segments);
     ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
@@ -188,10 +219,10 @@ static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
 static ncclResult_t check_executors(const struct ccl_topo *topo)
 {
     if (ccl_device()->retires || topo->nexecs == 1) return ncclSuccess;
-    return ccl_err(ncclInvalidUsage,
-                   "ranks %u and %u are on different GPUs or in different processes: only ranks of "
-                   "one process on one GPU can form a communicator",
-                   topo->rank_of[0], topo->rank_of[topo->first_slot[1]]);
+    return ccl_err(
+        ncclInvalidUsage,
+        "ranks %u and %u are on different GPUs: no transport leads from one to the other",
+        topo->rank_of[0], topo->rank_of[topo->first_slot[1]]);
 }
 
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
@@ -206,7 +237,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     const struct ccl_topo *topo = clique->topo;
     size_t nprocs = topo->nprocs;
     TRY_GOTO(rc, check_executors(topo), fail);
-    clique->proc = topo->proc_of_exec[topo->exec_of[rank]];
+    clique->proc = topo->proc_of[rank];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->max_channels = fewest_channels(peers, nranks);
@@ -314,8 +345,7 @@ static void on_peer(void *context, int proc, ncclResult_t code, const char *text
         ccl_clique_fail(clique, code, 0, "%s", text);
 }
 
-/* Gives one fd to all processes and hands theirs to `take`. */
-static ncclResult_t swap_fds(struct ccl_clique *clique, int fd,
+ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
                              ncclResult_t (*take)(struct ccl_clique *, int proc, int fd))
 {
     int nprocs = clique->topo->nprocs;
@@ -352,7 +382,7 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
     for (int t = 0; t < CCL_NTRANSPORTS; t++)
         if (ccl_transports[t]->share != NULL) {
             int fd = ccl_transports[t]->share(clique->transports[t]);
-            TRY(swap_fds(clique, fd, take_segment));
+            TRY(ccl_clique_swap(clique, fd, take_segment));
             TRY(ccl_reach_meet(clique, ccl_transports[t]->common(clique->transports[t])));
         }
     for (uint16_t e = 0; e < clique->topo->nexecs; e++)
@@ -361,11 +391,12 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
                 set_board(clique, e, ccl_transports[t]->board(clique->transports[t], e));
     if (ccl_bell_self_fd() < 0)
         return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
-    TRY(swap_fds(clique, ccl_bell_self_fd(), take_bell));
+    TRY(ccl_clique_swap(clique, ccl_bell_self_fd(), take_bell));
     if (ccl_reach_has_arenas(clique)) {
-        TRY(swap_fds(clique, arena.fd, ccl_reach_take));
+        TRY(ccl_clique_swap(clique, arena.fd, ccl_reach_take));
         ccl_reach_tell(clique);
     }
+    TRY(ccl_lead_connect(clique));
     return ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
@@ -384,7 +415,7 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
 {
     const struct ccl_topo *topo = clique->topo;
     uint16_t peer = is_send ? id->receiver : id->sender;
-    uint16_t proc = topo->proc_of_exec[id->of_ranks ? topo->exec_of[peer] : peer];
+    uint16_t proc = id->of_ranks ? topo->proc_of[peer] : topo->proc_of_exec[peer];
     int same_process = proc == clique->proc, t = 0;
     while (!ccl_transports[t]->reach(same_process, 1)) t++;
     void *memory;

@@ -11,6 +11,7 @@
 #include "algo/choice.h"
 #include "algo/program.h"
 #include "base/doorbell.h"
+#include "base/shm.h"
 #include "boot/mesh.h"
 #include "core/core.h"
 #include "core/track.h"
@@ -20,6 +21,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+#define CCL_ELSEWHERE UINT16_MAX
 
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
@@ -75,6 +78,9 @@ struct ccl_exec {
     pthread_mutex_t lock;                   /* of what follows; taken before the clique's */
     struct ccl_view view;
     uint16_t index, first_slot, nlocal;
+    uint16_t nhere;                           /* of the nlocal ranks, in this process */
+    uint16_t *member_of;                      /* [nlocal] place among those; CCL_ELSEWHERE */
+    struct ccl_lead *lead;                    /* ranks are in several processes, core/lead.h */
     struct ccl_board *board;                  /* what it called, core/agree.h */
     _Atomic uint64_t audited;                 /* number of the latest call that was compared */
     struct ccl_plan *plans;                   /* schedules made so far */
@@ -129,6 +135,7 @@ struct ccl_clique {
     struct ccl_slot *tables;              /* [nlocal_execs][CCL_NCHANNELS][nranks] */
     uintptr_t *bases;                     /* [nranks] by slot, kernel/work.h */
     const struct ccl_peer_arena **arenas; /* [nprocs] NULL: the own, or not to be mapped */
+    struct ccl_shm *lead_segments;        /* [nprocs] core/lead.c; NULL: not needed */
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
 
@@ -162,15 +169,23 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
+/* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
+ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
+                             ncclResult_t (*take)(struct ccl_clique *, int proc, int fd));
 /* One process holds all ranks. */
 static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
 {
     return clique->topo->nprocs == 1;
 }
+/* All buffers can be addressed by whoever runs the kernels. */
+static inline int ccl_clique_maps_all(const struct ccl_clique *clique)
+{
+    return ccl_clique_is_whole(clique) || clique->topo->nexecs == 1;
+}
 /* The collective becomes sends and receives. */
 static inline int ccl_clique_expands(const struct ccl_clique *clique, enum ccl_coll coll)
 {
-    return coll >= CCL_ALL_TO_ALL && coll < CCL_NCOLLS && !ccl_clique_is_whole(clique);
+    return coll >= CCL_ALL_TO_ALL && coll < CCL_NCOLLS && !ccl_clique_maps_all(clique);
 }
 
 #endif

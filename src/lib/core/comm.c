@@ -163,5 +163,8 @@ static int is_idle(void *context)
 
 void ccl_comm_drain(struct ncclComm *comm)
 {
+    void *before;
+    int entered = ccl_device()->enter(comm->device, &before) == ncclSuccess;
     ccl_wait(is_idle, comm);
+    if (entered) ccl_device()->leave(before);
 }

@@ -36,7 +36,10 @@ static void free_comm(struct ncclComm *comm)
     ccl_free(comm->conns);
     ccl_redop_free(comm);
     ccl_reg_free(comm);
+    void *before;
+    int entered = ccl_device()->enter(comm->device, &before) == ncclSuccess;
     ccl_clique_detach(comm->clique);
+    if (entered) ccl_device()->leave(before);
     ccl_device()->drop();
     ccl_comm_move(comm, CCL_COMM_FREED);
     ccl_comm_give_back(comm);

@@ -200,13 +200,22 @@ static ncclResult_t load_kernels(void)
     return ncclSuccess;
 }
 
+/* What the failed initialisation has made, on its device. */
+static void end_part(struct ncclComm *comm, int device)
+{
+    void *before;
+    int entered = ccl_device()->enter(device, &before) == ncclSuccess;
+    ccl_clique_detach(comm->clique);
+    if (entered) ccl_device()->leave(before);
+}
+
 ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
 {
     struct init init = {.args = args, .comm = comm};
     const struct ccl_device_ops *device = ccl_device();
-    int caller_device = 0;
-    device->base.get(&caller_device);
-    ncclResult_t rc = device->base.set(args->device);
+    void *before;
+    ncclResult_t rc = device->enter(args->device, &before);
+    int entered = rc == ncclSuccess;
     if (rc == ncclSuccess) rc = load_kernels();
     if (rc == ncclSuccess) rc = device->hold();
     int held = rc == ncclSuccess;
@@ -214,7 +223,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     if (rc == ncclSuccess) ccl_reach_settle(comm->clique);
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
-    device->base.set(caller_device);
+    if (entered) device->leave(before);
     if (!close_gate(comm) && rc == ncclSuccess)
         rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
     if (rc == ncclSuccess) {
@@ -225,7 +234,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
                  comm->clique->topo->nprocs);
         return ncclSuccess;
     }
-    ccl_clique_detach(comm->clique);
+    end_part(comm, args->device);
     if (held) device->drop();
     return rc;
 }

@@ -4,6 +4,8 @@
 #include "base/param.h"
 #include "core/comm.h"
 #include "core/join.h"
+#include "core/lead.h"
+#include "core/mail.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 
@@ -26,7 +28,9 @@ static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
     uint8_t in[UINT16_MAX + 1] = {0};
     const struct ccl_exec *exec = set->exec;
     for (uint16_t i = 0; i < exec->nlocal; i++)
-        in[exec->view.rank_of[exec->first_slot + i]] = !set->members[i].arrived;
+        if (exec->member_of[i] != CCL_ELSEWHERE)
+            in[exec->view.rank_of[exec->first_slot + i]] =
+                !set->members[exec->member_of[i]].arrived;
     ccl_topo_list(in, exec->view.nranks, text, bytes);
 }
 
@@ -72,7 +76,7 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
                         size_t bytes)
 {
     for (const struct ccl_set *set = exec->collectives.flying; set != NULL; set = set->next) {
-        uint16_t index = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
+        uint16_t index = exec->member_of[exec->view.slot_of[comm->rank] - exec->first_slot];
         if (!set->members[index].arrived) continue;
         if (set->state == CCL_SET_LAUNCHED && atomic_load(&set->refs) == 0) continue;
         const struct ccl_op *op = &set->members[index].record.op;
@@ -109,6 +113,24 @@ static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *
             return 1;
         }
     return 0;
+}
+
+/* Ranks of other processes on the same GPU. */
+static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    uint8_t missing[UINT16_MAX + 1] = {0};
+    uint64_t seq;
+    if (comm->exec->lead == NULL) return 0;
+    const char *name = ccl_lead_waiting(comm->exec, &seq, missing);
+    if (name == NULL) return ccl_mail_waiting(comm->exec, comm, text, bytes);
+    char ranks[256];
+    ccl_topo_list(missing, comm->nranks, ranks, sizeof ranks);
+    if (memchr(missing, 1, (size_t)comm->nranks) == NULL)
+        snprintf(text, bytes, "%s #%llu: runs", name, (unsigned long long)seq);
+    else
+        snprintf(text, bytes, "%s #%llu: waits for ranks %s (have not called)", name,
+                 (unsigned long long)seq, ranks);
+    return 1;
 }
 
 static int describe_message(const struct ncclComm *comm, char *text, size_t bytes)
@@ -151,7 +173,7 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
-             !describe_message(comm, text, bytes) &&
+             !describe_lead(comm, text, bytes) && !describe_message(comm, text, bytes) &&
              !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);

@@ -4,11 +4,12 @@
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/launch.h"
+#include "core/lead.h"
 #include "core/meet.h"
 
 static ncclResult_t open_set(struct ccl_exec *exec, uint64_t seq, struct ccl_set **out)
 {
-    TRY(ccl_set_take(&exec->collectives, exec, exec->nlocal, out));
+    TRY(ccl_set_take(&exec->collectives, exec, exec->nhere, out));
     (*out)->seq = seq;
     ccl_set_fly(&exec->collectives, *out);
     if (exec->open == NULL) exec->open = *out;
@@ -43,7 +44,7 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
     if (set == NULL) TRY(open_set(exec, seq, &set));
     TRY(check_agreement(set, &record->op));
 
-    uint16_t member = (uint16_t)(exec->view.slot_of[comm->rank] - exec->first_slot);
+    uint16_t member = exec->member_of[exec->view.slot_of[comm->rank] - exec->first_slot];
     return ccl_set_arrive(set, member, record);
 }
 
@@ -52,7 +53,7 @@ static ncclResult_t launch_set(struct ccl_set *set)
     cudaStream_t stream = set->members[set->last].record.op.stream;
     TRY(ccl_meet_join(set, stream));
     TRY(ccl_set_move(set, CCL_SET_LAUNCH));
-    TRY(ccl_launch_set(set));
+    TRY(set->exec->lead != NULL ? ccl_lead_launch(set, stream) : ccl_launch_set(set, stream));
     return ccl_meet_leave(set, stream);
 }
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/agree.h"
+#include "core/lead.h"
 #include "core/plan.h"
 #include "kernel/board.h"
 #include "kernel/kernel.h"
@@ -164,7 +165,7 @@ void ccl_launch_free(struct ccl_exec *exec)
 /* ---- works ---- */
 
 /* A rank that is not the root may pass anything as the buffer that only the root needs. */
-static struct ccl_slot slot_of(const struct ccl_record *record)
+struct ccl_slot ccl_launch_slot(const struct ccl_record *record)
 {
     const struct ccl_op *op = &record->op;
     int is_other = op->root >= 0 && op->comm->rank != op->root;
@@ -178,7 +179,12 @@ static struct ccl_slot slot_of(const struct ccl_record *record)
 
 static void fill_slots(struct ccl_work *work, const struct ccl_set *set)
 {
-    for (uint16_t i = 0; i < work->nlocal; i++) work->local[i] = slot_of(&set->members[i].record);
+    const struct ccl_exec *exec = set->exec;
+    for (uint16_t i = 0; i < work->nlocal; i++) {
+        uint16_t member = exec->member_of[i];
+        work->local[i] = member == CCL_ELSEWHERE ? *ccl_lead_slot(exec, i)
+                                                 : ccl_launch_slot(&set->members[member].record);
+    }
 }
 
 static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct ccl_recipe *recipe)
@@ -265,7 +271,7 @@ static void retire_set(void *args)
     for (uint16_t i = 0; i < work->ngates; i++)
         __atomic_store_n(&set->gates[i].gone, set->gates[i].gone + 1, __ATOMIC_RELEASE);
     if (work->turn != NULL) ccl_turn_pass(work->turn, work->ticket);
-    for (uint16_t i = 0; i < work->nlocal; i++)
+    for (uint16_t i = 0; i < set->nmembers; i++)
         if (i != set->last) ccl_launch_retired(set->members[i].record.op.comm);
     ccl_bell_ring(ccl_bell_self());
     /* From here on the set may be used again, and with its last member the clique may go. */
@@ -273,17 +279,31 @@ static void retire_set(void *args)
     ccl_launch_retired(last);
 }
 
-ncclResult_t ccl_launch_set(struct ccl_set *set)
+static void note_choice(struct ccl_set *set, const struct ccl_recipe *recipe, uint64_t ticket)
 {
-    struct ccl_exec *exec = set->exec;
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        const struct ccl_op *op = &set->members[i].record.op;
+        op->comm->latest =
+            (struct ccl_latest){op->coll, recipe->plan, ticket, recipe->work.nchannels};
+    }
+}
+
+ncclResult_t ccl_launch_choose(struct ccl_set *set)
+{
+    const struct ccl_recipe *recipe;
+    TRY(find_recipe(set->exec, &set->members[set->last].record.op, &recipe));
+    note_choice(set, recipe, 0);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
+{
     const struct ccl_op *op = &set->members[set->last].record.op;
     const struct ccl_recipe *recipe;
-    TRY(find_recipe(exec, op, &recipe));
+    TRY(find_recipe(set->exec, op, &recipe));
     struct ccl_work work;
     fill_work(&work, set, recipe);
-    for (uint16_t i = 0; i < exec->nlocal; i++)
-        set->members[i].record.op.comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, work.ticket, work.nchannels};
+    note_choice(set, recipe, work.ticket);
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],
@@ -294,7 +314,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
         .retire = retire_set,
     };
     count_kernel(set, 1);
-    ncclResult_t rc = ccl_launch(op->comm, op->stream, &spec);
+    ncclResult_t rc = ccl_launch(op->comm, stream, &spec);
     if (rc != ncclSuccess) count_kernel(set, UINT32_MAX);
     return rc;
 }
@@ -304,24 +324,26 @@ ncclResult_t ccl_launch_set(struct ccl_set *set)
 ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream)
 {
     struct ccl_clique *clique = moves->exec->clique;
-    struct ccl_set *set = moves->gates_of;
+    const struct ccl_set *set = moves->gates_of;
     struct ccl_step step = {.kind = CCL_MAP,
                             .in = {{CCL_IN, 0, 0, moves->n, 1, 0, 0}},
                             .out = {{CCL_OUT, 0, 0, moves->n, 1, 0, 0}}};
     struct ccl_work work = {
         .body = {{.steps = &step, .nsteps = 1, .npieces = 1}},
-        .gates = set->gates,
-        .arrived = set->arrived,
         .abort_word = &clique->words->abort,
         .nchannels = clique->max_channels,
         .nbodies = 1,
         .nlocal = moves->n,
         .nslots = moves->n,
         .nexecs = 1,
-        .ngates = set->ngates,
         .type = ncclInt8,
         .flags = CCL_WORK_LENGTHS,
     };
+    if (set != NULL) {
+        work.gates = set->gates;
+        work.arrived = set->arrived;
+        work.ngates = set->ngates;
+    }
     for (uint16_t i = 0; i < moves->n; i++) {
         uint64_t bytes = moves->pairs[i].bytes;
         work.local[i] = (struct ccl_slot){
@@ -334,7 +356,7 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .nlanes = 1,
         .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
     };
-    return ccl_launch(set->members[set->last].record.op.comm, stream, &spec);
+    return ccl_launch(moves->comm, stream, &spec);
 }
 
 /* ---- gates ---- */

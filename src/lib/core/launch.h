@@ -5,14 +5,19 @@
 
 #include "core/set.h"
 
-/* Launches the kernel of a complete set on the stream of its last member, behind the executor's
- * earlier kernels with connections. */
-ncclResult_t ccl_launch_set(struct ccl_set *set);
+/* Launches the kernel of a complete set on a stream, mostly that of its last member, behind the
+ * executor's earlier kernels with connections. */
+ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream);
+/* What a rank brings, of a call. */
+struct ccl_slot ccl_launch_slot(const struct ccl_record *record);
+/* Remembers what runs the set, for chorus_comm_last_choice. */
+ncclResult_t ccl_launch_choose(struct ccl_set *set);
 
 /* Copies from buffer to buffer, in one kernel on a GPU. */
 struct ccl_moves {
     struct ccl_exec *exec;
-    struct ccl_set *gates_of; /* its gates are met before and let go afterwards */
+    struct ncclComm *comm;
+    const struct ccl_set *gates_of; /* are met before and let go afterwards; NULL: none */
     uint16_t n;
     struct {
         const void *in;

@@ -137,7 +137,9 @@ static ncclResult_t take_together(struct ccl_messages *messages)
 static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_list *list,
                                   cudaStream_t stream)
 {
-    struct ccl_moves moves = {.exec = exec, .gates_of = list->sets[0]};
+    const struct ccl_set *first = list->sets[0];
+    struct ccl_moves moves = {
+        .exec = exec, .comm = first->members[first->last].record.op.comm, .gates_of = first};
     for (size_t i = 0; i < list->n; i++) {
         const struct ccl_member *members = list->sets[i]->members;
         if (moves.n == CCL_MAX_LOCAL) {

@@ -103,7 +103,7 @@ static void find_bases(struct ccl_clique *clique)
     const struct ccl_topo *topo = clique->topo;
     struct ccl_peer_arena own = own_arena();
     for (uint16_t s = 0; s < topo->nranks; s++) {
-        uint16_t p = topo->proc_of_exec[topo->exec_of[topo->rank_of[s]]];
+        uint16_t p = topo->proc_of[topo->rank_of[s]];
         const void *base = p == clique->proc ? own.base : clique->arenas[p]->base;
         clique->bases[s] = (uintptr_t)base;
     }

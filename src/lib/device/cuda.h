@@ -20,6 +20,11 @@ ncclResult_t ccl_cuda_free(void *memory);
 ncclResult_t ccl_cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);
 ncclResult_t ccl_cuda_fill(void *memory, int byte, size_t bytes, cudaStream_t stream);
 
+ncclResult_t ccl_cuda_words_map(void *memory, size_t bytes, void **mapped);
+ncclResult_t ccl_cuda_words_unmap(void *memory);
+ncclResult_t ccl_cuda_word_write(cudaStream_t stream, uint32_t *word, uint32_t value);
+ncclResult_t ccl_cuda_word_wait(cudaStream_t stream, const uint32_t *word, uint32_t value);
+
 /* cuda_pool.c */
 ncclResult_t ccl_cuda_flags_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_cuda_flags_free(void *memory);

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "device/cuda_dl.h"
+#include "device/foreign.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -50,6 +52,32 @@ static ncclResult_t set_device(int device)
     (void)cudaGetLastError();
     return ccl_err(ncclInvalidArgument, "set: device %d does not exist; there are %d GPUs", device,
                    ccl_cuda_count(NULL));
+}
+
+enum { MAX_DEVICES = 64 };
+
+/* The context in which the runtime works on a device, once it is known. */
+static CUcontext known[MAX_DEVICES];
+
+/* Nothing is to be done where the thread works in that context already. */
+static ncclResult_t enter(int device, void **before)
+{
+    CUcontext current = NULL, ours = NULL;
+    TRY(CCL_DRIVER(cuCtxGetCurrent, &current));
+    *before = current;
+    if (device < MAX_DEVICES) ours = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (current != NULL && current == ours) return ncclSuccess;
+    TRY(set_device(device));
+    TRY(CCL_DRIVER(cuCtxGetCurrent, &ours));
+    if (device < MAX_DEVICES) __atomic_store_n(&known[device], ours, __ATOMIC_RELAXED);
+    return ncclSuccess;
+}
+
+static void leave(void *before)
+{
+    CUcontext current = NULL;
+    if (CCL_DRIVER(cuCtxGetCurrent, &current) == ncclSuccess && current != before)
+        CCL_DRIVER(cuCtxSetCurrent, (CUcontext)before);
 }
 
 /* Memory is asked of the device that is current meanwhile. */
@@ -141,6 +169,18 @@ static int help_until(int (*ready)(void *arg), void *arg, uint32_t timeout_us)
     }
 }
 
+static const struct ccl_foreign_ops foreign = {
+    .export_open = ccl_export_open,
+    .export_close = ccl_export_close,
+    .export_buffer = ccl_export_buffer,
+    .export_sweep = ccl_export_sweep,
+    .import_open = ccl_import_open,
+    .import_close = ccl_import_close,
+    .import_buffer = ccl_import_buffer,
+    .import_unpin = ccl_import_unpin,
+    .import_collect = ccl_import_collect,
+};
+
 const struct ccl_device_ops ccl_device_cuda = {
     .base =
         {
@@ -168,6 +208,8 @@ const struct ccl_device_ops ccl_device_cuda = {
             .host_func = ccl_cuda_host_func,
             .reset = reset,
         },
+    .enter = enter,
+    .leave = leave,
     .identity = get_identity,
     .lanes = count_lanes,
     .stream_device = ccl_cuda_stream_device,
@@ -177,6 +219,11 @@ const struct ccl_device_ops ccl_device_cuda = {
     .flags_free = ccl_cuda_flags_free,
     .words_alloc = ccl_cuda_words_alloc,
     .words_free = ccl_cuda_words_free,
+    .words_map = ccl_cuda_words_map,
+    .words_unmap = ccl_cuda_words_unmap,
+    .word_write = ccl_cuda_word_write,
+    .word_wait = ccl_cuda_word_wait,
+    .foreign = &foreign,
     .launch = launch,
     .arena = get_arena,
     .advance = advance,

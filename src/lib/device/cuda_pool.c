@@ -36,16 +36,15 @@ static size_t class_bytes(int class)
 static int find_class(size_t bytes)
 {
     int class = 0;
-    while (class < NCLASSES && class_bytes(class) < bytes) class++;
+    while (class < NCLASSES && class_bytes(class) < bytes) class ++;
     return class;
 }
 
 static cudaError_t make_slab(int place, size_t bytes, char **slab)
 {
     void *memory;
-    cudaError_t error = place == ON_HOST
-                            ? cudaHostAlloc(&memory, bytes, cudaHostAllocPortable)
-                            : cudaMalloc(&memory, bytes);
+    cudaError_t error = place == ON_HOST ? cudaHostAlloc(&memory, bytes, cudaHostAllocPortable)
+                                         : cudaMalloc(&memory, bytes);
     *slab = memory;
     return error;
 }

@@ -55,10 +55,16 @@ struct ccl_arena {
 /* The handle that means another stream in each thread. */
 enum { CCL_STREAM_PER_THREAD = 2 };
 
+struct ccl_foreign_ops;
+
 struct ccl_device_ops {
     struct chorus_devices base;
     int retires; /* calls spec.retire */
 
+    /* Makes a device current for calls of the core, and gives the thread back what it had, on a GPU
+     * also a context of its own. *before is for leave. */
+    ncclResult_t (*enter)(int device, void **before);
+    void (*leave)(void *before);
     /* Text that is equal exactly for two handles of one physical device: ranks with equal texts
      * form an executor. A host device belongs to its process. */
     ncclResult_t (*identity)(int device, char text[64]);
@@ -77,6 +83,14 @@ struct ccl_device_ops {
     ncclResult_t (*flags_free)(void *memory);
     ncclResult_t (*words_alloc)(void **memory, size_t bytes);
     ncclResult_t (*words_free)(void *memory);
+    /* Makes whole pages that several processes map such words as well; *mapped is what the device
+     * calls them. And what a stream does with a word: to write it, after what it did before, and to
+     * wait until it is `value` or later (by the sign of the difference). NULL: no such streams. */
+    ncclResult_t (*words_map)(void *memory, size_t bytes, void **mapped);
+    ncclResult_t (*words_unmap)(void *memory);
+    ncclResult_t (*word_write)(cudaStream_t stream, uint32_t *word, uint32_t value);
+    ncclResult_t (*word_wait)(cudaStream_t stream, const uint32_t *word, uint32_t value);
+    const struct ccl_foreign_ops *foreign; /* device/foreign.h; NULL: there is none */
 
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
     /* The arena that large blocks of alloc lie in, made at the first call. */

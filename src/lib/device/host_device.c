@@ -58,6 +58,18 @@ static ncclResult_t set_device(int device)
     return ncclSuccess;
 }
 
+static ncclResult_t enter(int device, void **before)
+{
+    *before = (void *)(uintptr_t)current_device;
+    if (device == current_device) return ncclSuccess;
+    return set_device(device);
+}
+
+static void leave(void *before)
+{
+    current_device = (int)(uintptr_t)before;
+}
+
 static ncclResult_t get_info(int device, struct chorus_device_info *info)
 {
     if (info == NULL) return ccl_err(ncclInvalidArgument, "info: info is NULL");
@@ -168,6 +180,8 @@ const struct ccl_device_ops ccl_device_host = {
             .reset = reset,
         },
     .retires = 1,
+    .enter = enter,
+    .leave = leave,
     .identity = get_identity,
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,

@@ -69,9 +69,11 @@ static int same_proc(const struct ccl_peer *a, const struct ccl_peer *b)
     return a->host_id == b->host_id && a->pid == b->pid && a->start_time == b->start_time;
 }
 
+/* A GPU is one device in whatever process. */
 static int same_exec(const struct ccl_peer *a, const struct ccl_peer *b)
 {
-    return same_proc(a, b) && strncmp(a->identity, b->identity, sizeof a->identity) == 0;
+    int meets = a->is_gpu ? a->host_id == b->host_id : same_proc(a, b);
+    return meets && strncmp(a->identity, b->identity, sizeof a->identity) == 0;
 }
 
 /* Numbers the groups of equal peers by their lowest rank; returns how many there are. */
@@ -101,8 +103,9 @@ static void sort_slots(struct ccl_topo *topo)
     topo->first_slot[topo->nexecs] = slot;
 }
 
-static ncclResult_t fill_topo(struct ccl_topo *topo, uint16_t *proc_of)
+static ncclResult_t fill_topo(struct ccl_topo *topo)
 {
+    uint16_t *proc_of = topo->proc_of;
     topo->nexecs = number_groups(topo, topo->exec_of, same_exec);
     topo->nprocs = number_groups(topo, proc_of, same_proc);
     TRY(CCL_NEW(&topo->first_slot, topo->nexecs + 1u));
@@ -119,7 +122,6 @@ static ncclResult_t fill_topo(struct ccl_topo *topo, uint16_t *proc_of)
 ncclResult_t ccl_topo_build(const struct ccl_peer *peers, int nranks, struct ccl_topo **out)
 {
     ncclResult_t rc;
-    uint16_t *proc_of = NULL;
     struct ccl_topo *topo;
     TRY(CCL_NEW(&topo, 1));
     topo->nranks = (uint16_t)nranks;
@@ -128,13 +130,11 @@ ncclResult_t ccl_topo_build(const struct ccl_peer *peers, int nranks, struct ccl
     TRY_GOTO(rc, CCL_NEW(&topo->rank_of, (size_t)nranks), fail);
     TRY_GOTO(rc, CCL_NEW(&topo->slot_of, (size_t)nranks), fail);
     TRY_GOTO(rc, CCL_NEW(&topo->exec_of, (size_t)nranks), fail);
-    TRY_GOTO(rc, CCL_NEW(&proc_of, (size_t)nranks), fail);
-    TRY_GOTO(rc, fill_topo(topo, proc_of), fail);
-    ccl_free(proc_of);
+    TRY_GOTO(rc, CCL_NEW(&topo->proc_of, (size_t)nranks), fail);
+    TRY_GOTO(rc, fill_topo(topo), fail);
     *out = topo;
     return ncclSuccess;
 fail:
-    ccl_free(proc_of);
     ccl_topo_free(topo);
     return rc;
 }
@@ -147,6 +147,7 @@ void ccl_topo_free(struct ccl_topo *topo)
     ccl_free(topo->slot_of);
     ccl_free(topo->first_slot);
     ccl_free(topo->exec_of);
+    ccl_free(topo->proc_of);
     ccl_free(topo->proc_of_exec);
     ccl_free(topo->first_rank);
     ccl_free(topo);

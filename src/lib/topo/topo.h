@@ -30,7 +30,8 @@ struct ccl_topo {
     uint16_t *slot_of;      /* [nranks] by rank */
     uint16_t *first_slot;   /* [nexecs + 1] */
     uint16_t *exec_of;      /* [nranks] by rank */
-    uint16_t *proc_of_exec; /* [nexecs] */
+    uint16_t *proc_of;      /* [nranks] by rank */
+    uint16_t *proc_of_exec; /* [nexecs] of its lowest rank, which leads it */
     int *first_rank;        /* [nprocs] lowest rank of each process */
 };
 

@@ -19,11 +19,6 @@ static int reach(int same_process, int same_host)
     return !same_process && same_host;
 }
 
-static uint16_t proc_of_rank(const struct ccl_places *places, uint16_t rank)
-{
-    return places->proc_of_exec[places->exec_of[rank]];
-}
-
 /* FIFOs of a segment: first those of the process's executors, [receiver][sender][channel], then
  * those of its ranks, [receiver][sender]. Receivers count within the process. */
 static size_t count_execs(const struct ccl_places *places, uint16_t proc, uint16_t below)
@@ -41,7 +36,7 @@ static size_t fifos_of_execs(const struct ccl_places *places, uint16_t proc)
 static size_t fifos_of_ranks(const struct ccl_places *places, uint16_t proc)
 {
     size_t ranks = 0;
-    for (uint16_t r = 0; r < places->nranks; r++) ranks += proc_of_rank(places, r) == proc;
+    for (uint16_t r = 0; r < places->nranks; r++) ranks += places->proc_of[r] == proc;
     return ranks * places->nranks;
 }
 
@@ -63,7 +58,7 @@ static size_t fifo_index(const struct ccl_places *places, const struct ccl_fifo_
 {
     size_t place = 0;
     if (id->of_ranks) {
-        for (uint16_t r = 0; r < id->receiver; r++) place += proc_of_rank(places, r) == proc;
+        for (uint16_t r = 0; r < id->receiver; r++) place += places->proc_of[r] == proc;
         return fifos_of_execs(places, proc) + place * places->nranks + id->sender;
     }
     place = count_execs(places, proc, id->receiver);
@@ -112,7 +107,7 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
 {
     const struct ccl_places *places = &transport->places;
     uint16_t proc =
-        id->of_ranks ? proc_of_rank(places, id->receiver) : places->proc_of_exec[id->receiver];
+        id->of_ranks ? places->proc_of[id->receiver] : places->proc_of_exec[id->receiver];
     char *base = transport->segments[proc].base;
     *memory = base + fifo_index(places, id, proc) * places->fifo_bytes;
     return ncclSuccess;

@@ -20,13 +20,13 @@ struct ccl_fifo_id {
 
 /* Who lives where, as much as transports need; see topo/topo.h. */
 struct ccl_places {
-    uint16_t nranks, nexecs, nprocs, self; /* self: this process */
-    uint16_t nchannels;                    /* of executor connections */
-    const uint16_t *proc_of_exec, *exec_of;
-    size_t fifo_bytes;   /* of one FIFO, flags and ring */
-    size_t flags_bytes;  /* of its flags alone */
-    size_t board_bytes;  /* of one executor */
-    size_t common_bytes; /* of memory that all processes share */
+    uint16_t nranks, nexecs, nprocs, self;  /* self: this process */
+    uint16_t nchannels;                     /* of executor connections */
+    const uint16_t *proc_of_exec, *proc_of; /* of an executor's lowest rank; of a rank */
+    size_t fifo_bytes;                      /* of one FIFO, flags and ring */
+    size_t flags_bytes;                     /* of its flags alone */
+    size_t board_bytes;                     /* of one executor */
+    size_t common_bytes;                    /* of memory that all processes share */
 };
 
 struct ccl_transport; /* state of one transport of one communicator in this process */

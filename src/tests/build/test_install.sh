@@ -56,7 +56,8 @@ else
     done
     # shellcheck disable=SC2046
     expect "init_all links statically" 0 '' cc -o "$work/static" examples/init_all.c \
-        $(pkg-config --cflags nccl) "$prefix/lib/libnccl_static.a" -pthread -ldl -lm
+        $(pkg-config --cflags nccl) "$prefix/lib/libnccl_static.a" \
+        $(pkg-config --variable=staticlibs nccl)
     expect "init_all runs without the shared library" 0 "^rank 1 of 2: sum 3" "$work/static" 2
 fi
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
 for script in setup run plot bench bench-plot bare tidy check-all check-compilers \
-    check-layers dist; do
+    check-layers dist gpu-bars bench-gpu gpu-plot sanitize machine; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
 done
@@ -122,6 +122,15 @@ run_tests() { # passed skipped option…: the status is run-tests' own
 expect "run-tests: enough passed" 0 "^500 passed, 0 failed, 26 skipped\$" run_tests 500 26
 expect "run-tests: too few passed" 1 "^run-tests: only 499 cases passed" run_tests 499 0
 expect "run-tests: too many skipped" 1 "^run-tests: 27 of 527 cases were skipped" run_tests 500 27
+if ! "$build/all_reduce_perf" --device cuda --devices >/dev/null 2>&1; then
+    expect "run-tests --gpu says that there is no GPU" 2 'no GPU that can be used' \
+        scripts/run-tests --gpu "$build"
+    for script in gpu-bars bench-gpu; do
+        expect "$script says that there is no GPU" 3 'no GPU that can be used' \
+            scripts/$script "$build"
+    done
+fi
+expect "machine says what there is" 0 '^cpu: .*, [0-9]+ cores$' scripts/machine
 expect "run-tests: a part may be small" 0 "^3 passed, 0 failed, 9 skipped\$" \
     run_tests 3 9 --filter counts
 expect "run-tests: so may a slice" 0 "^3 passed, 0 failed, 9 skipped\$" run_tests 3 9 --slice

@@ -35,7 +35,7 @@ static void init_all_without_a_list(void)
     struct world world;
     world_open_bare(&world);
     CHECK_OK(ncclCommInitAll(world.comm, NRANKS, NULL));
-    for (int i = 0; i < NRANKS; i++) check_comm(world.comm[i], NRANKS, i, i);
+    for (int i = 0; i < NRANKS; i++) check_comm(world.comm[i], NRANKS, i, world_device(i));
     world_works(&world);
     world_close(&world);
 }
@@ -43,9 +43,9 @@ static void init_all_without_a_list(void)
 static void init_all_of_one(void)
 {
     ncclComm_t comm = NULL;
-    int device = 2;
+    int device = world_device(2);
     CHECK_OK(ncclCommInitAll(&comm, 1, &device));
-    check_comm(comm, 1, 0, 2);
+    check_comm(comm, 1, 0, device);
     CHECK_OK(ncclCommDestroy(comm));
     CHECK_OK(ncclCommInitAll(&comm, 1, NULL));
     check_comm(comm, 1, 0, 0);
@@ -54,12 +54,12 @@ static void init_all_of_one(void)
 
 static void init_all_follows_the_list(void)
 {
-    static const int devlist[NRANKS] = {2, 0, 1};
+    const int devlist[NRANKS] = {world_device(2), world_device(0), world_device(1)};
     struct world world;
     world_open_bare(&world);
-    CHECK_OK(chorus_devices()->set(1));
+    CHECK_OK(chorus_devices()->set(world_device(1)));
     CHECK_OK(ncclCommInitAll(world.comm, NRANKS, devlist));
-    CHECK_EQ(current_device(), 1);
+    CHECK_EQ(current_device(), world_device(1));
     CHECK_OK(chorus_devices()->set(0));
     for (int i = 0; i < NRANKS; i++) check_comm(world.comm[i], NRANKS, i, devlist[i]);
     for (int i = 0; i < NRANKS; i++) CHECK_OK(ncclCommDestroy(world.comm[i]));
@@ -70,14 +70,14 @@ static void init_all_follows_the_list(void)
 /* Host devices carry any number of ranks: with a list that repeats one, and by wrapping round. */
 static void ranks_share_host_devices(void)
 {
-    static const int devlist[NRANKS] = {1, 1, 1};
+    const int again = world_device(1), devlist[NRANKS] = {again, again, again};
     ncclComm_t comms[MANY];
     int ndevices = 0;
     if (strcmp(chorus_devices()->kind, "host") != 0) SKIP("not a host device");
     CHECK_OK(chorus_devices()->count(&ndevices));
     CHECK_OK(ncclCommInitAll(comms, NRANKS, devlist));
     for (int i = 0; i < NRANKS; i++) {
-        check_comm(comms[i], NRANKS, i, 1);
+        check_comm(comms[i], NRANKS, i, again);
         CHECK_OK(ncclCommDestroy(comms[i]));
     }
     CHECK_OK(ncclCommInitAll(comms, MANY, NULL));
@@ -89,12 +89,12 @@ static void ranks_share_host_devices(void)
 
 static void failed_init_all_leaves_nothing(void)
 {
-    static const int devlist[NRANKS] = {0, 1, 1000};
+    const int devlist[NRANKS] = {0, world_device(1), 1000};
     ncclComm_t comms[NRANKS];
     memset(comms, 0x77, sizeof comms);
-    CHECK_OK(chorus_devices()->set(2));
+    CHECK_OK(chorus_devices()->set(world_device(2)));
     CHECK_EQ(ncclCommInitAll(comms, NRANKS, devlist), ncclInvalidArgument);
-    CHECK_EQ(current_device(), 2);
+    CHECK_EQ(current_device(), world_device(2));
     CHECK_OK(chorus_devices()->set(0));
     for (int i = 0; i < NRANKS; i++) CHECK_EQ(comms[i], NULL);
 }
@@ -118,12 +118,12 @@ static void open_by_id(struct world *world, enum way way)
     ids[1] = ids[0];
     CHECK_OK(ncclGroupStart());
     for (int i = 0; i < NRANKS; i++) {
-        CHECK_OK(chorus_devices()->set(i));
+        CHECK_OK(chorus_devices()->set(world_device(i)));
         CHECK_OK(init_rank(way, &world->comm[i], ids, i));
         CHECK(world->comm[i] != NULL);
     }
     CHECK_OK(ncclGroupEnd());
-    CHECK_EQ(current_device(), NRANKS - 1);
+    CHECK_EQ(current_device(), world_device(NRANKS - 1));
     CHECK_OK(chorus_devices()->set(0));
 }
 
@@ -137,8 +137,8 @@ static void init_all_equals_init_rank(void)
         NOTE("way %d", way);
         open_by_id(&one, (enum way)way);
         for (int i = 0; i < NRANKS; i++) {
-            check_comm(all.comm[i], NRANKS, i, i);
-            check_comm(one.comm[i], NRANKS, i, i);
+            check_comm(all.comm[i], NRANKS, i, world_device(i));
+            check_comm(one.comm[i], NRANKS, i, world_device(i));
         }
         world_works(&one);
         CHECK_OK(chorus_devices()->copy(results[0], all.out[1], sizeof results[0], all.stream[1]));

@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+int world_device(int i)
+{
+    int ndevices = 0;
+    CHECK_OK(chorus_devices()->count(&ndevices));
+    CHECK(ndevices > 0);
+    return i % ndevices;
+}
+
 void world_open_bare(struct world *world)
 {
     const struct chorus_devices *devices = chorus_devices();
@@ -12,7 +20,7 @@ void world_open_bare(struct world *world)
     world->nranks = NRANKS;
     for (int i = 0; i < NRANKS; i++) {
         size_t bytes = NRANKS * NELEMS * sizeof(int32_t);
-        CHECK_OK(devices->set(i));
+        CHECK_OK(devices->set(world_device(i)));
         CHECK_OK(devices->stream_create(&world->stream[i]));
         CHECK_OK(devices->alloc((void **)&world->in[i], bytes));
         CHECK_OK(devices->alloc((void **)&world->out[i], bytes));
@@ -22,7 +30,8 @@ void world_open_bare(struct world *world)
 
 void world_open(struct world *world)
 {
-    static const int devlist[NRANKS] = {0, 1, 2};
+    int devlist[NRANKS];
+    for (int i = 0; i < NRANKS; i++) devlist[i] = world_device(i);
     world_open_bare(world);
     CHECK_OK(ncclCommInitAll(world->comm, NRANKS, devlist));
 }

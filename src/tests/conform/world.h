@@ -20,6 +20,9 @@ struct world {
     int32_t *out[NRANKS];
 };
 
+/* The device that stands for device i: where there are fewer, they are taken in turn. */
+int world_device(int i);
+
 /* Communicators from ncclCommInitAll on devices 0, 1, 2; fails the case when it cannot. */
 void world_open(struct world *world);
 /* Streams and buffers only: the case makes the communicators. */

@@ -108,7 +108,7 @@ static void open_row(void)
     memset(&id, 0x11, sizeof id);
     memset(many, 0, sizeof many);
     comm = NULL;
-    CHECK_OK(chorus_devices()->set(1));
+    CHECK_OK(chorus_devices()->set(world_device(1)));
     world_open(&w);
 }
 
@@ -117,7 +117,7 @@ static void close_row(void)
 {
     CHECK_EQ(comm, NULL);
     for (size_t i = 0; i < TEST_COUNT(many); i++) CHECK_EQ(many[i], NULL);
-    CHECK_EQ(current_device(), 1);
+    CHECK_EQ(current_device(), world_device(1));
     CHECK_OK(chorus_devices()->set(0));
     world_works(&w);
     world_close(&w);

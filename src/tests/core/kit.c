@@ -3,12 +3,16 @@
 #define _GNU_SOURCE
 #include "core/kit.h"
 
+#include "unit/memory.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { GUARD_BYTES = 192, GUARD = 0xa5 };
+
+int kit_far;
 
 /* ---- values ---- */
 
@@ -181,10 +185,14 @@ void kit_rank_open(struct kit_rank *rank, int nranks, int me, size_t count)
     rank->rank = me;
     rank->comm = NULL;
     rank->room = 2 * GUARD_BYTES + (size_t)nranks * count * sizeof(int64_t);
+    rank->far_in = rank->far_out = NULL;
     CHECK_OK(devices->get(&rank->device));
     CHECK_OK(devices->stream_create(&rank->stream));
-    CHECK_OK(devices->alloc((void **)&rank->in, rank->room));
-    CHECK_OK(devices->alloc((void **)&rank->out, rank->room));
+    rank->in = test_memory_alloc(rank->room);
+    rank->out = test_memory_alloc(rank->room);
+    if (!kit_far) return;
+    CHECK_OK(devices->alloc((void **)&rank->far_in, rank->room));
+    CHECK_OK(devices->alloc((void **)&rank->far_out, rank->room));
 }
 
 void kit_rank_close(struct kit_rank *rank)
@@ -193,8 +201,11 @@ void kit_rank_close(struct kit_rank *rank)
     if (rank->comm != NULL) CHECK_OK(ncclCommDestroy(rank->comm));
     rank->comm = NULL;
     CHECK_OK(devices->stream_destroy(rank->stream));
-    CHECK_OK(devices->free(rank->in));
-    CHECK_OK(devices->free(rank->out));
+    test_memory_free(rank->in);
+    test_memory_free(rank->out);
+    if (rank->far_in == NULL) return;
+    CHECK_OK(devices->free(rank->far_in));
+    CHECK_OK(devices->free(rank->far_out));
 }
 
 void kit_open(struct kit *kit, int nranks, int ndevices, size_t count)
@@ -203,8 +214,8 @@ void kit_open(struct kit *kit, int nranks, int ndevices, size_t count)
     int devices[KIT_MAX_RANKS], before, after;
     CHECK_OK(chorus_devices()->get(&before));
     kit->nranks = nranks;
-    kit->ndevices = ndevices;
-    for (int r = 0; r < nranks; r++) devices[r] = r % ndevices;
+    kit->ndevices = test_devices(ndevices);
+    for (int r = 0; r < nranks; r++) devices[r] = r % kit->ndevices;
     CHECK_OK(ncclCommInitAll(comms, nranks, devices));
     CHECK_OK(chorus_devices()->get(&after));
     CHECK_EQ(after, before);
@@ -230,16 +241,31 @@ static void put_input(const struct kit_rank *rank, const struct kit_op *op, stru
         put_value(place.in, i, op, input_of(op, rank->rank, i));
 }
 
+/* Copies between the images and the memory of the GPU. */
+static void copy_images(struct kit_rank *rank, size_t bytes, int there)
+{
+    const struct chorus_devices *devices = chorus_devices();
+    CHECK_OK(devices->copy(there ? rank->far_in : rank->in, there ? rank->in : rank->far_in, bytes,
+                           rank->stream));
+    CHECK_OK(devices->copy(there ? rank->far_out : rank->out, there ? rank->out : rank->far_out,
+                           bytes, rank->stream));
+    kit_sync(rank);
+}
+
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op)
 {
     memset(rank->in, GUARD, used_room(rank, op));
     memset(rank->out, GUARD, used_room(rank, op));
     put_input(rank, op, find_place(rank, op));
+    if (rank->far_in != NULL) copy_images(rank, used_room(rank, op), 1);
 }
 
 ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op)
 {
-    struct place place = find_place(rank, op);
+    struct kit_rank given = *rank;
+    if (rank->far_in != NULL) given.in = rank->far_in;
+    if (rank->far_in != NULL) given.out = rank->far_out;
+    struct place place = find_place(&given, op);
     const void *in = place.has_in || op->spare ? place.in : NULL;
     void *out = place.has_out || op->spare ? place.out : NULL;
     ncclComm_t comm = rank->comm;
@@ -286,6 +312,7 @@ static int finds_difference(const char *got, const char *wanted, size_t bytes,
 static void expect_buffers(struct kit_rank *wanted, const struct kit_op *op)
 {
     size_t room = used_room(wanted, op);
+    wanted->far_in = NULL;
     wanted->in = malloc(room);
     wanted->out = malloc(room);
     CHECK(wanted->in != NULL && wanted->out != NULL);
@@ -301,6 +328,7 @@ int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size
     struct difference found = {0};
     size_t room = used_room(rank, op);
     kit_sync(rank);
+    if (rank->far_in != NULL) copy_images(rank, room, 0);
     expect_buffers(&wanted, op);
     if (finds_difference(rank->in, wanted.in, room, &found))
         found.what = "input";

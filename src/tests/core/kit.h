@@ -1,6 +1,6 @@
 /* What the tests of the core share: one rank with its buffers, one call of a collective, and the
- * exact result of it. Knows only nccl.h and chorus.h; memory of host devices is read and written
- * directly once the stream is idle. A rank is used by one thread at a time.
+ * exact result of it. Knows only nccl.h and chorus.h; buffers are read and written directly once
+ * the stream is idle, on a GPU too, unless kit_far is set. A rank is used by one thread at a time.
  */
 #ifndef CORE_KIT_H
 #define CORE_KIT_H
@@ -58,7 +58,11 @@ struct kit_rank {
     cudaStream_t stream;
     char *in, *out; /* `room` bytes each, guard bytes included */
     size_t room;
+    char *far_in, *far_out; /* with kit_far what calls are given; in and out are images of them */
 };
+
+/* 1: buffers are the GPU's own memory, for cases that only prepare, call and check. */
+extern int kit_far;
 
 /* A world of ranks in this process, rank r on device r % ndevices. */
 struct kit {

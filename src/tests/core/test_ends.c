@@ -3,6 +3,7 @@
  * threads on one communicator, too few descriptors, failures repeated many times. */
 #define _GNU_SOURCE
 #include "core/procs.h"
+#include "unit/memory.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -283,7 +284,7 @@ static void child_shared(void)
         static struct shared shared;
         kit_open(&shared.kit, 3, ndevices, COUNT);
         for (int r = 0; r < 3; r++) {
-            CHECK_OK(chorus_devices()->set(r % ndevices));
+            CHECK_OK(chorus_devices()->set(test_device(r % ndevices)));
             kit_rank_open(&shared.second[r], 3, r, COUNT);
             shared.second[r].comm = shared.kit.ranks[r].comm;
         }

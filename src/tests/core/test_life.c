@@ -2,6 +2,7 @@
  * of what hangs, initialisations that fail, what chorus_comm_status says meanwhile. */
 #define _GNU_SOURCE
 #include "core/kit.h"
+#include "unit/memory.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -35,7 +36,7 @@ static void test_sizes(void)
             CHECK_OK(ncclCommCuDevice(kit.ranks[r].comm, &device));
             CHECK_EQ(rank, r);
             CHECK_EQ(size, sizes[i]);
-            CHECK_EQ(device, r % 8);
+            CHECK_EQ(device, test_device(r % 8));
         }
         kit_run(&kit, &op);
         kit_close(&kit);
@@ -54,7 +55,7 @@ static void live(void *arg, int i)
 {
     struct threads *threads = arg;
     struct kit_rank rank;
-    int device = i % threads->ndevices;
+    int device = test_device(i % threads->ndevices);
     CHECK_OK(chorus_devices()->set(device));
     kit_rank_open(&rank, threads->nranks, i, COUNT);
     CHECK_OK(ncclCommInitRank(&rank.comm, threads->nranks, threads->id, i));
@@ -322,7 +323,7 @@ static void child_missing(void)
 {
     ncclUniqueId id;
     ncclComm_t comms[3];
-    CHECK_OK(chorus_devices()->set(2));
+    CHECK_OK(chorus_devices()->set(test_device(2)));
     CHECK_OK(ncclGetUniqueId(&id));
     int64_t start = kit_now_ms();
     CHECK_EQ(ncclCommInitRank(&comms[0], 2, id, 0), ncclTimeout);
@@ -338,7 +339,7 @@ static void child_missing(void)
     CHECK_HAS(ncclGetLastError(NULL), "rank");
     CHECK_HAS(ncclGetLastError(NULL), "1");
     CHECK(comms[0] == NULL && comms[2] == NULL);
-    CHECK_EQ(current_device(), 2);
+    CHECK_EQ(current_device(), test_device(2));
 }
 
 static void test_missing(void)

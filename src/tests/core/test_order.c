@@ -1,6 +1,7 @@
 /* Order and groups: long chains of calls without waiting, several streams of a rank, several
  * communicators in one order or another, nested, empty and failing groups. */
 #include "core/kit.h"
+#include "unit/memory.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -214,13 +215,13 @@ static void run_spread(int ndevices)
         op->seed = kit_random(&state);
         spread->kits[s].nranks = RANKS;
         for (int r = 0; r < RANKS; r++) {
-            CHECK_OK(chorus_devices()->set(r % ndevices));
+            CHECK_OK(chorus_devices()->set(test_device(r % ndevices)));
             kit_rank_open(&spread->kits[s].ranks[r], RANKS, r, LENGTH);
         }
     }
     ncclComm_t comms[RANKS];
     int devices[RANKS];
-    for (int r = 0; r < RANKS; r++) devices[r] = r % ndevices;
+    for (int r = 0; r < RANKS; r++) devices[r] = test_device(r % ndevices);
     CHECK_OK(chorus_devices()->set(0));
     CHECK_OK(ncclCommInitAll(comms, RANKS, devices));
     for (int round = 0; round < 20; round++) {

@@ -1,6 +1,7 @@
 /* Send and receive between the ranks of a process: order, sizes, groups, threads, streams, and
  * what must be refused. Every message has a content of its own, so that a swap shows. */
 #include "core/kit.h"
+#include "unit/memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,7 +159,7 @@ static void test_default_stream(void)
     }
     CHECK_OK(ncclGroupEnd());
     for (int r = 0; r < 4; r++) {
-        CHECK_OK(chorus_devices()->set(r % 2));
+        CHECK_OK(chorus_devices()->set(test_device(r % 2)));
         CHECK_OK(chorus_devices()->stream_sync(NULL));
         check(&kit.ranks[r], 0, COUNT, (r + 3) % 4, 0);
     }

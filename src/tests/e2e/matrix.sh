@@ -30,6 +30,23 @@ count_rows() {
         }' "$out"
 }
 
+# How n ranks start; others set it before they call matrix_case.
+matrix_mode=group
+
+mode_options() { # N
+    case $matrix_mode in
+    group) echo "-g $1" ;;
+    threads) echo "-t $1" ;;
+    processes) echo "--spawn $1" ;;
+    graph) echo "-g $1 -G 1" ;;
+    graph-threads) echo "-t $1 -G 1" ;;
+    graph-processes) echo "--spawn $1 -G 1" ;;
+    esac
+}
+mode_launcher() { # N
+    [ "$matrix_mode" != mpi ] || echo "$mpi -np $1"
+}
+
 # matrix_case DRIVER OPS ROOTS(0: none) IN_PLACE N UNALIGNED SIZES(short|long)
 matrix_case() {
     collective=$1 ops=$2 roots=$3 in_place=$4 n=$5 unaligned=$6
@@ -40,11 +57,13 @@ matrix_case() {
     fi
     [ "$roots" -eq 0 ] && nroots=1 || nroots=$n
     combinations=$((12 * ops * nroots))
-    begin "$collective -g $n -u $unaligned, $7 sizes: $combinations combinations of type, op, root"
+    begin "$collective, $matrix_mode, n = $n, -u $unaligned, $7 sizes: $combinations combinations"
     options='-d all'
     [ "$ops" -eq 1 ] || options="$options -o all"
     [ "$roots" -eq 0 ] || options="$options -r all"
-    run 600 "$(driver "$collective")" $options $sizes --exact -n 1 -w 0 -c 1 -g "$n" -u "$unaligned"
+    # shellcheck disable=SC2046
+    run 600 $(mode_launcher "$n") "$(driver "$collective")" $(mode_options "$n") $options $sizes \
+        --exact -n 1 -w 0 -c 1 -u "$unaligned"
     want_code 0
     set -- $(count_rows "$in_place")
     want "$1 rows, not $((combinations * nsizes))" [ "$1" -eq $((combinations * nsizes)) ]

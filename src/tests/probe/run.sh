@@ -16,5 +16,6 @@ export CUDA_MPS_PIPE_DIRECTORY="$folder" CUDA_MPS_LOG_DIRECTORY="$folder"
 trap 'echo quit | timeout 20 nvidia-cuda-mps-control >/dev/null; rm -rf "$folder"' EXIT
 echo "==== under MPS"
 timeout 20 nvidia-cuda-mps-control -d || exit 3
-timeout 200 "$probe" memops-2 memops-4 memops-8 copies legacy-free chunk-free gates || bad=1
+timeout 200 "$probe" memops-2 memops-4 memops-8 queues queues-1 queues-32 copies \
+    legacy-free chunk-free gates || bad=1
 exit $bad

@@ -48,6 +48,9 @@ static void read_first_line(const char *path, char *text, int bytes)
     fclose(file);
 }
 
+/* The driver of a GPU opens and starts what it needs when it needs it, for the process's life. */
+static const char driver_files[] = "/dev/nvidia", driver_threads[] = "cuda";
+
 static void add_fds(struct test_snapshot *snapshot)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -57,7 +60,8 @@ static void add_fds(struct test_snapshot *snapshot)
         if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir)) continue;
         ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         target[length < 0 ? 0 : length] = '\0';
-        add_line(snapshot, "fd %s -> %s", entry->d_name, target);
+        if (strncmp(target, driver_files, strlen(driver_files)) != 0)
+            add_line(snapshot, "fd %s -> %s", entry->d_name, target);
     }
     closedir(dir);
 }
@@ -71,7 +75,8 @@ static void add_threads(struct test_snapshot *snapshot)
         if (entry->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
         read_first_line(path, name, sizeof name);
-        if (name[0] != '\0') add_line(snapshot, "thread %s (%s)", entry->d_name, name);
+        if (name[0] != '\0' && strncmp(name, driver_threads, strlen(driver_threads)) != 0)
+            add_line(snapshot, "thread %s (%s)", entry->d_name, name);
     }
     closedir(dir);
 }

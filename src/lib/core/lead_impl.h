@@ -1,0 +1,117 @@
+/* lead_impl.h: what lead.c (shared memory) and lead_run.c (operations) share.
+ *
+ * Operations are numbered from 1; what belongs to one lies at its number modulo CCL_LEAD_DEPTH, and
+ * is not touched for another before the word "done" says that it is over.
+ */
+#ifndef CCL_CORE_LEAD_IMPL_H
+#define CCL_CORE_LEAD_IMPL_H
+
+#include "base/shm.h"
+#include "core/lead.h"
+#include "device/foreign.h"
+
+enum { CCL_LEAD_DEPTH = 64, CCL_LEAD_LINE_BYTES = 64, CCL_LEAD_PINS = 3 };
+
+/* What a rank brings, as its process tells it; references for what it has. */
+struct ccl_lead_rank {
+    struct ccl_foreign_ref in, out, scalar_at;
+    uint64_t scalar;
+    uint8_t has_in, has_out, has_scalar_at;
+};
+
+/* Release of `number` publishes the rest, and the process's part of the ranks. */
+struct ccl_lead_post {
+    uint64_t number;
+    struct ccl_call call;
+};
+
+/* A message between ranks of two processes, core/mail.c: how its sender describes it. Release of
+ * `number` publishes the rest. */
+enum { CCL_MAIL_DEPTH = 256 };
+struct ccl_mail_post {
+    uint64_t number, bytes;
+    struct ccl_foreign_ref buffer;
+};
+
+/* One half of it, in the process that called. Pairs are numbered sender * nlocal + receiver, and
+ * messages of a pair from 1. */
+struct ccl_mail {
+    struct ccl_op op;
+    size_t pair;
+    uint64_t number;
+    int is_over; /* a receive that was launched, or left to the thread */
+};
+
+/* A receive whose sender was late. */
+struct ccl_mail_job {
+    struct ccl_mail_job *next;
+    struct ccl_mail mail;
+    chorus_event_t ready;
+};
+
+/* A set whose other processes were late, in the order of their numbers. */
+struct ccl_lead_job {
+    struct ccl_lead_job *next;
+    struct ccl_set *set;
+};
+
+struct ccl_lead {
+    struct ccl_exec *exec;
+    uint16_t nprocs, self; /* processes of the executor; self 0 leads */
+    uint16_t *procs;       /* [nprocs] in the clique's numbers */
+    int is_leader;
+    char *words;                     /* [nprocs + 1][DEPTH] lines: ready of each, done */
+    struct ccl_lead_post *posts;     /* [nprocs][DEPTH] */
+    struct ccl_lead_rank *ranks;     /* [DEPTH][nlocal] */
+    uint32_t *sent, *taken;          /* [nlocal * nlocal][MAIL_DEPTH] words of messages, by pair */
+    struct ccl_mail_post *letters;   /* [nlocal * nlocal][MAIL_DEPTH] */
+    size_t words_bytes;              /* of all words, for the device */
+    void *registered;                /* as the device sees them */
+    struct ccl_exporter **exporters; /* [nprocs] to each of the others */
+    struct ccl_importer **importers; /* [nprocs] from each */
+    int *sockets;                    /* [nprocs] of both */
+    const char *names[CCL_LEAD_DEPTH]; /* of the operations, for the status */
+    uint64_t latest;                   /* number */
+    struct ccl_slot *slots;            /* [nlocal] of the set that is being launched */
+    struct ccl_region **pins;          /* [DEPTH][nlocal * PINS] of the leader */
+
+    uint64_t *counts;       /* [nlocal * nlocal] messages of the pair, by this process */
+    struct ccl_mail *mails; /* of the group end in progress */
+    size_t nmails, mails_room;
+    struct ccl_mail_job *mail_jobs;
+    struct ccl_region **mail_pins; /* [nlocal * nlocal][MAIL_DEPTH] */
+
+    pthread_t thread; /* launches what was late, and tidies the mappings */
+    int has_thread, ends;
+    pthread_cond_t wake;
+    struct ccl_lead_job *jobs, *last_job;
+    cudaStream_t stream; /* of the thread */
+};
+
+/* Words, in number's place: of process q, or of all when q is nprocs. */
+static inline uint32_t *ccl_lead_word(const struct ccl_lead *lead, uint16_t q, uint64_t number)
+{
+    size_t line = q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH;
+    return (uint32_t *)(void *)(lead->words + line * CCL_LEAD_LINE_BYTES);
+}
+
+static inline struct ccl_lead_post *ccl_lead_post(const struct ccl_lead *lead, uint16_t q,
+                                                  uint64_t number)
+{
+    return &lead->posts[q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH];
+}
+
+/* How process q finds a buffer of this one; ncclInvalidUsage when it cannot be shared. */
+ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
+                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref);
+/* A buffer of process q, mapped and pinned here. */
+ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
+                           uint64_t bytes, struct ccl_imported *found);
+/* mail.c, by the thread: receives whose sender has come. */
+ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
+/* lead_run.c: the loop of the thread. */
+void *ccl_lead_thread(void *lead);
+/* Nobody uses the mappings of an operation that is over. */
+void ccl_lead_unpin(struct ccl_lead *lead, uint64_t number);
+
+#endif

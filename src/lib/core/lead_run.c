@@ -1,0 +1,385 @@
+/* lead_run.c: one collective of an executor whose ranks are in several processes: what a member
+ * tells, and what the leader does with it. */
+#include "core/lead_impl.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/agree.h"
+#include "core/launch.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { PARK_US = 1000, SPIN_US = 5, TIDY_MS = 100, NAP_NS = 20000 };
+
+/* ---- waiting on the host ---- */
+
+static int has_failed(const struct ccl_lead *lead)
+{
+    return ccl_clique_error(lead->exec->clique) != ncclSuccess;
+}
+
+/* Acquire pairs with the stream's write: the operation of that number is over. */
+static int is_over(const struct ccl_lead *lead, uint64_t number)
+{
+    uint32_t done = __atomic_load_n(ccl_lead_word(lead, lead->nprocs, number), __ATOMIC_ACQUIRE);
+    return (int32_t)(done - (uint32_t)number) >= 0;
+}
+
+/* Acquire pairs with the process's post. */
+static int has_posted(const struct ccl_lead *lead, uint16_t q, uint64_t number)
+{
+    return __atomic_load_n(&ccl_lead_post(lead, q, number)->number, __ATOMIC_ACQUIRE) == number;
+}
+
+static int all_posted(const struct ccl_lead *lead, uint64_t number)
+{
+    for (uint16_t q = 1; q < lead->nprocs; q++)
+        if (!has_posted(lead, q, number)) return 0;
+    return 1;
+}
+
+/* The operation that used the same place is over: numbers run ahead by DEPTH at most. */
+static int has_room(const struct ccl_lead *lead, uint64_t number)
+{
+    return number <= CCL_LEAD_DEPTH || is_over(lead, number - CCL_LEAD_DEPTH);
+}
+
+/* 0: the communicator failed, or the time is over. */
+static int wait_until(const struct ccl_lead *lead, uint64_t number,
+                      int (*ready)(const struct ccl_lead *, uint64_t), uint64_t timeout_us)
+{
+    uint64_t start_ns = ccl_clock_ns();
+    while (!ready(lead, number)) {
+        uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
+        if (past_us >= timeout_us || has_failed(lead)) return 0;
+        if (past_us >= PARK_US)
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        else if (past_us >= SPIN_US)
+            sched_yield();
+    }
+    return 1;
+}
+
+static ncclResult_t wait_room(struct ccl_lead *lead, uint64_t number)
+{
+    if (wait_until(lead, number, has_room, UINT64_MAX)) return ncclSuccess;
+    return ccl_clique_error(lead->exec->clique);
+}
+
+/* ---- a member ---- */
+
+/* Blocks of count elements that a rank's buffers hold. */
+static uint64_t blocks_of(const struct ccl_op *op, int is_out)
+{
+    uint64_t n = (uint64_t)op->comm->nranks;
+    int is_root = op->comm->rank == op->root;
+    switch (op->coll) {
+    case CCL_ALL_GATHER: return is_out ? n : 1;
+    case CCL_REDUCE_SCATTER: return is_out ? 1 : n;
+    case CCL_ALL_TO_ALL: return n;
+    case CCL_GATHER: return !is_out ? 1 : is_root ? n : 0;
+    case CCL_SCATTER: return is_out ? 1 : is_root ? n : 0;
+    default: return 1;
+    }
+}
+
+static uint64_t bytes_of(const struct ccl_op *op, int is_out)
+{
+    return blocks_of(op, is_out) * op->count_elems * ccl_type_bytes(op->type);
+}
+
+static struct ccl_sock_wait patience(const struct ccl_lead *lead)
+{
+    enum { LIMIT_MS = 30000 };
+    return (struct ccl_sock_wait){
+        .deadline_ns = ccl_clock_deadline_ns(LIMIT_MS),
+        .abort_word = (const _Atomic uint32_t *)(const void *)&lead->exec->clique->words->abort,
+    };
+}
+
+ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
+                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref)
+{
+    struct ccl_sock_wait wait = patience(lead);
+    TRY(ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
+    if (ref->span != 0) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage,
+                   "nccl%s: rank %d: the memory of buffer %p cannot be shared with the process of "
+                   "rank %d on the same GPU (use cudaMalloc or ncclMemAlloc)",
+                   ccl_coll_name(op->coll), op->comm->rank, buffer,
+                   lead->exec->clique->topo->first_rank[lead->procs[q]]);
+}
+
+static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *record,
+                             struct ccl_lead_rank *rank)
+{
+    struct ccl_slot slot = ccl_launch_slot(record);
+    const struct ccl_op *op = &record->op;
+    uint64_t in_bytes = bytes_of(op, 0), out_bytes = bytes_of(op, 1);
+    *rank = (struct ccl_lead_rank){
+        .scalar = slot.scalar,
+        .has_in = slot.in != NULL && in_bytes > 0,
+        .has_out = slot.out != NULL && out_bytes > 0,
+        .has_scalar_at = slot.scalar_at != NULL,
+    };
+    if (rank->has_in) TRY(ccl_lead_refer(lead, op, 0, slot.in, in_bytes, &rank->in));
+    if (rank->has_out) TRY(ccl_lead_refer(lead, op, 0, slot.out, out_bytes, &rank->out));
+    if (rank->has_scalar_at)
+        TRY(ccl_lead_refer(lead, op, 0, slot.scalar_at, ccl_type_bytes(op->type),
+                           &rank->scalar_at));
+    return ncclSuccess;
+}
+
+static struct ccl_lead_rank *ranks_at(const struct ccl_lead *lead, uint64_t number)
+{
+    return &lead->ranks[(number % CCL_LEAD_DEPTH) * lead->exec->nlocal];
+}
+
+/* Its stream says when the buffers are ready, and waits until they are free again. */
+static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                               uint64_t number)
+{
+    struct ccl_exec *exec = lead->exec;
+    struct ccl_lead_post *post = ccl_lead_post(lead, lead->self, number);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        if (exec->member_of[i] != CCL_ELSEWHERE)
+            TRY(describe(lead, &set->members[exec->member_of[i]].record,
+                         &ranks_at(lead, number)[i]));
+    TRY(ccl_launch_choose(set));
+    TRY(ccl_device()->word_write(stream, ccl_lead_word(lead, lead->self, number),
+                                 (uint32_t)number));
+    post->call = set->call;
+    /* Release publishes the call and the ranks to the leader. */
+    __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
+    return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
+                                   (uint32_t)number);
+}
+
+/* ---- the leader ---- */
+
+const struct ccl_slot *ccl_lead_slot(const struct ccl_exec *exec, uint16_t local)
+{
+    return &exec->lead->slots[local];
+}
+
+void ccl_lead_unpin(struct ccl_lead *lead, uint64_t number)
+{
+    size_t n = (size_t)lead->exec->nlocal * CCL_LEAD_PINS;
+    struct ccl_region **pins = &lead->pins[(number % CCL_LEAD_DEPTH) * n];
+    for (size_t i = 0; i < n; i++) {
+        if (pins[i] != NULL) ccl_device()->foreign->import_unpin(pins[i]);
+        pins[i] = NULL;
+    }
+}
+
+ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
+                           uint64_t bytes, struct ccl_imported *found)
+{
+    struct ccl_sock_wait wait = patience(lead);
+    return ccl_device()->foreign->import_buffer(lead->importers[q], ref, bytes, &wait, found);
+}
+
+/* Calls are equal by now: what the leader's own rank calls tells the sizes of all. */
+static ncclResult_t import_rank(struct ccl_lead *lead, const struct ccl_op *own, uint16_t local,
+                                uint64_t number)
+{
+    const struct ccl_topo *topo = lead->exec->clique->topo;
+    uint16_t r = topo->rank_of[lead->exec->first_slot + local], q = 0;
+    const struct ccl_lead_rank *rank = &ranks_at(lead, number)[local];
+    struct ncclComm of = {.nranks = own->comm->nranks, .rank = r};
+    struct ccl_op op = *own;
+    op.comm = &of;
+    while (lead->procs[q] != topo->proc_of[r]) q++;
+    struct ccl_imported in = {0}, out = {0}, scalar = {0};
+    size_t at = ((number % CCL_LEAD_DEPTH) * lead->exec->nlocal + local) * CCL_LEAD_PINS;
+    if (rank->has_in) TRY(ccl_lead_find(lead, q, &rank->in, bytes_of(&op, 0), &in));
+    lead->pins[at] = in.region;
+    if (rank->has_out) TRY(ccl_lead_find(lead, q, &rank->out, bytes_of(&op, 1), &out));
+    lead->pins[at + 1] = out.region;
+    if (rank->has_scalar_at)
+        TRY(ccl_lead_find(lead, q, &rank->scalar_at, ccl_type_bytes(op.type), &scalar));
+    lead->pins[at + 2] = scalar.region;
+    lead->slots[local] = (struct ccl_slot){
+        .in = in.address, .out = out.address, .scalar_at = scalar.address, .scalar = rank->scalar};
+    return ncclSuccess;
+}
+
+static ncclResult_t compare_posts(struct ccl_lead *lead, const struct ccl_set *set, uint64_t number)
+{
+    for (uint16_t q = 1; q < lead->nprocs; q++)
+        TRY(ccl_agree_calls(lead->exec->clique, &set->call, &ccl_lead_post(lead, q, number)->call));
+    return ncclSuccess;
+}
+
+/* All have posted. */
+static ncclResult_t run_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                               uint64_t number)
+{
+    struct ccl_exec *exec = lead->exec;
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    TRY(compare_posts(lead, set, number));
+    ccl_lead_unpin(lead, number);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        if (exec->member_of[i] == CCL_ELSEWHERE) TRY(import_rank(lead, op, i, number));
+    for (uint16_t q = 1; q < lead->nprocs; q++)
+        TRY(ccl_device()->word_wait(stream, ccl_lead_word(lead, q, number), (uint32_t)number));
+    TRY(ccl_launch_set(set, stream));
+    return ccl_device()->word_write(stream, ccl_lead_word(lead, lead->nprocs, number),
+                                    (uint32_t)number);
+}
+
+/* Some are late. The stream waits as a member's does; the thread launches. */
+static ncclResult_t run_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                              uint64_t number)
+{
+    struct ccl_lead_job *job;
+    TRY(CCL_NEW(&job, 1));
+    job->set = set;
+    ncclResult_t rc;
+    TRY_GOTO(rc, ccl_device()->base.event_record(set->members[set->last].ready, stream), fail);
+    TRY_GOTO(rc, ccl_launch_choose(set), fail);
+    TRY_GOTO(rc,
+             ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
+                                     (uint32_t)number),
+             fail);
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    if (lead->last_job == NULL)
+        lead->jobs = job;
+    else
+        lead->last_job->next = job;
+    lead->last_job = job;
+    pthread_cond_signal(&lead->wake);
+    return ncclSuccess;
+fail:
+    ccl_free(job);
+    return rc;
+}
+
+ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
+{
+    struct ccl_lead *lead = set->exec->lead;
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    uint64_t number = set->seq + 1;
+    if (set->capture != 0)
+        return ccl_err(ncclInvalidUsage,
+                       "nccl%s: rank %d: ranks in several processes on one GPU cannot be captured",
+                       ccl_coll_name(op->coll), op->comm->rank);
+    TRY(wait_room(lead, number));
+    lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
+    __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
+    if (!lead->is_leader) return run_member(lead, set, stream, number);
+    __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
+    /* What is late keeps its order. */
+    if (lead->jobs == NULL && wait_until(lead, number, all_posted, PARK_US))
+        return run_leader(lead, set, stream, number);
+    return run_later(lead, set, stream, number);
+}
+
+/* ---- the thread ---- */
+
+static ncclResult_t run_job(struct ccl_lead *lead, struct ccl_set *set)
+{
+    TRY(ccl_device()->base.stream_wait(lead->stream, set->members[set->last].ready));
+    TRY(run_leader(lead, set, lead->stream, set->seq + 1));
+    return ccl_track_add(&lead->exec->track, lead->stream, NULL);
+}
+
+/* Collectives in the order of their numbers. */
+static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
+{
+    ncclResult_t rc = ncclSuccess;
+    while (rc == ncclSuccess && lead->jobs != NULL) {
+        struct ccl_lead_job *job = lead->jobs;
+        int failed = has_failed(lead);
+        if (!failed && !all_posted(lead, job->set->seq + 1)) break;
+        *progressed = 1;
+        if (!failed) rc = run_job(lead, job->set);
+        lead->jobs = job->next;
+        if (lead->jobs == NULL) lead->last_job = NULL;
+        /* Release: the set may be used again. */
+        atomic_fetch_sub_explicit(&job->set->refs, 1, memory_order_release);
+        ccl_free(job);
+    }
+    return rc;
+}
+
+/* Mappings of memory that was freed, on either side. What fails here shows at the next use. */
+static void tidy(struct ccl_lead *lead)
+{
+    const struct ccl_foreign_ops *foreign = ccl_device()->foreign;
+    for (uint16_t q = 0; q < lead->nprocs; q++) {
+        if (q == lead->self) continue;
+        foreign->export_sweep(lead->exporters[q]);
+        foreign->import_collect(lead->importers[q]);
+    }
+}
+
+static struct timespec soon(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_nsec += TIDY_MS * 1000000L;
+    at.tv_sec += at.tv_nsec / 1000000000L;
+    at.tv_nsec %= 1000000000L;
+    return at;
+}
+
+/* With the lock; 1: look again at once. */
+static int work(struct ccl_lead *lead)
+{
+    int progressed = 0;
+    ncclResult_t rc = run_jobs(lead, &progressed);
+    if (rc == ncclSuccess) rc = ccl_mail_work(lead, &progressed);
+    if (rc != ncclSuccess && !has_failed(lead))
+        ccl_clique_fail(lead->exec->clique, rc, 1, "%s", ccl_err_last());
+    return progressed;
+}
+
+/* Lets go of the lock for a moment: until there is work, or to see whether others have come. */
+static void rest(struct ccl_lead *lead)
+{
+    struct ccl_exec *exec = lead->exec;
+    if (lead->jobs == NULL && lead->mail_jobs == NULL) {
+        struct timespec at = soon();
+        if (pthread_cond_timedwait(&lead->wake, &exec->lock, &at) == 0) return;
+        pthread_mutex_unlock(&exec->lock);
+        tidy(lead);
+    } else {
+        pthread_mutex_unlock(&exec->lock);
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    pthread_mutex_lock(&exec->lock);
+}
+
+void *ccl_lead_thread(void *argument)
+{
+    struct ccl_lead *lead = argument;
+    struct ccl_exec *exec = lead->exec;
+    const struct ccl_topo *topo = exec->clique->topo;
+    int rank = topo->first_rank[exec->clique->proc];
+    ccl_device()->base.set(topo->peers[rank].device);
+    pthread_mutex_lock(&exec->lock);
+    while (!lead->ends || lead->jobs != NULL || lead->mail_jobs != NULL)
+        if (!work(lead)) rest(lead);
+    pthread_mutex_unlock(&exec->lock);
+    return NULL;
+}
+
+/* ---- the status ---- */
+
+const char *ccl_lead_waiting(const struct ccl_exec *exec, uint64_t *seq, uint8_t *missing)
+{
+    const struct ccl_lead *lead = exec->lead;
+    const struct ccl_topo *topo = exec->clique->topo;
+    uint64_t last = __atomic_load_n(&lead->latest, __ATOMIC_RELAXED);
+    uint64_t number = last > CCL_LEAD_DEPTH ? last - CCL_LEAD_DEPTH + 1 : 1;
+    while (number <= last && is_over(lead, number)) number++;
+    if (number > last) return NULL;
+    *seq = number - 1;
+    for (uint16_t q = 0; q < lead->nprocs; q++)
+        for (uint16_t r = 0; r < topo->nranks; r++)
+            if (topo->proc_of[r] == lead->procs[q]) missing[r] = !has_posted(lead, q, number);
+    return lead->names[number % CCL_LEAD_DEPTH];
+}

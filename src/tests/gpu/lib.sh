@@ -1,0 +1,135 @@
+# Shared by the shell tests of this folder, which source it: the drivers on a GPU, and lists of
+# configurations. What it offers beside is that of e2e/lib.sh and e2e/matrix.sh. GPU_SLICE=i/N in
+# the environment asks for the i-th of N parts of everything instead of the short list.
+
+export CHORUS_DEVICE="${CHORUS_DEVICE:-cuda}"
+. "$(dirname "$0")/../e2e/lib.sh"
+. "$tests_dir/matrix.sh"
+
+# As in e2e/lib.sh, but no run takes longer than limit_s, and after some that did not end in their
+# time nothing more is started: what hangs must not take the machine for hours.
+limit_s=100 stuck=0 stuck_most=4
+run() {
+    seconds=$1
+    shift
+    [ "$seconds" -le $limit_s ] || seconds=$limit_s
+    : >"$out"
+    code=125
+    echo 'not started: too many before did not end' >"$err"
+    [ $stuck -lt $stuck_most ] || return
+    timeout -k 5 "$seconds" "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+    case $code in 4 | 124 | 137) stuck=$((stuck + 1)) ;; esac
+}
+
+# NAME OPS ROOTS(0: none) IN_PLACE: what each driver holds.
+drivers='all_reduce 6 0 1
+reduce_scatter 6 0 1
+reduce 6 1 1
+broadcast 1 1 1
+gather 1 1 1
+scatter 1 1 1
+all_gather 1 0 1
+alltoall 1 0 0
+alltoallv 1 0 0
+sendrecv 1 0 0
+hypercube 1 0 1'
+
+# Keeps every Nth line of stdin, beginning with the i-th, for GPU_SLICE=i/N.
+slice_lines() {
+    case $GPU_SLICE in
+    '') cat ;;
+    *) awk -v i="${GPU_SLICE%/*}" -v n="${GPU_SLICE#*/}" 'NR % n == i % n' ;;
+    esac
+}
+
+# everything MODE...: all drivers, 1 to 8 ranks, places and sizes: DRIVER MODE N UNALIGNED SIZES.
+everything() {
+    for matrix_mode in "$@"; do
+        echo "$drivers" | while read -r name rest; do
+            for n in 1 2 3 4 8; do
+                [ "$name$n" != hypercube3 ] || continue
+                echo "$name $matrix_mode $n 0 long"
+                for unaligned in 1 2 3; do echo "$name $matrix_mode $n $unaligned short"; done
+            done
+        done
+    done
+}
+
+# some MODE N...: every driver once for each n, places and sizes in turn.
+some() {
+    mode=$1
+    shift
+    echo "$drivers" | while read -r name rest; do
+        for n in "$@"; do
+            [ "$name$n" != hypercube3 ] || n=4
+            turn=$(((${turn:-0} + 1) % 4))
+            [ $turn = 0 ] && sizes=long || sizes=short
+            echo "$name $mode $n $turn $sizes"
+        done
+    done
+}
+
+# matrix_of MODE...: runs the short list in $tmp/list, or a part of everything in these modes.
+matrix_of() {
+    [ -z "$GPU_SLICE" ] || everything "$@" | slice_lines >"$tmp/list"
+    while read -r name matrix_mode n unaligned sizes; do
+        if [ "$matrix_mode" = mpi ] && ! has_mpi; then
+            skip "$name, mpi, n = $n" 'no mpirun, or no plugin'
+            continue
+        fi
+        # shellcheck disable=SC2046
+        set -- $(echo "$drivers" | grep "^$name ")
+        matrix_case "$name" "$2" "$3" "$4" "$n" "$unaligned" "$sizes"
+    done <"$tmp/list"
+}
+
+# fine NAME RANKS ROWS ARGUMENT...: a driver that passes with one table (ROWS 0: any).
+fine() {
+    name=$1 ranks=$2 rows=$3
+    shift 3
+    begin "${label:+$label: }${name}_perf $*"
+    perf "$name" -T 30 "$@"
+    want_code 0
+    want_table "$ranks" "$rows"
+    end
+}
+
+# borrow PROGRAM ARGUMENT...: the cases of a test that knows no GPU, run on it and counted here.
+borrow() {
+    program=$1
+    shift
+    timeout -k 5 250 "$BUILDDIR/tests/$program" "$@" >"$out" 2>&1 </dev/null
+    code=$?
+    : >"$err"
+    while IFS= read -r line; do
+        case $line in
+        'ok '* | 'not ok '*)
+            number=$((number + 1))
+            echo "${line%% [0-9]*} $number - $program: ${line#* - }"
+            case $line in
+            not*)
+                failures=$((failures + 1))
+                tail -n 12 "$err" | cut -c1-300 | sed 's/^#* */# /'
+                ;;
+            esac
+            : >"$err"
+            ;;
+        1..*) ;;
+        *) echo "$line" >>"$err" ;;
+        esac
+    done <"$out"
+    [ $code -le 1 ] && return
+    begin "$program $* ends by itself"
+    want_code 0
+    end
+}
+
+# borrow_but PATTERN PROGRAM: the same, without the cases whose names match.
+borrow_but() {
+    pattern=$1 program=$2
+    "$BUILDDIR/tests/$program" --list | grep -v '^child:' | grep -vE "$pattern" >"$tmp/cases"
+    set --
+    while IFS= read -r line; do set -- "$@" --only "$line"; done <"$tmp/cases"
+    borrow "$program" "$@"
+}

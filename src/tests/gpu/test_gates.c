@@ -1,0 +1,219 @@
+/* Calls whose peers come late: nothing waits on the host for them, whatever the number of hardware
+ * queues. The rule is J2: a program may let a peer's call depend on what it does after its own. */
+#include "core/procs.h"
+#include "gpu/driver.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 1000, END_MS = 10000 };
+
+/* Runs a child with 1, 2, 8 and 32 connections; 0 leaves out the fewest. */
+static void each_connections(const char *child, int from)
+{
+    static const char *const settings[] = {
+        "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_DEVICE_MAX_CONNECTIONS=2",
+        "CUDA_DEVICE_MAX_CONNECTIONS=8", "CUDA_DEVICE_MAX_CONNECTIONS=32"};
+    for (int i = from; i < (int)TEST_COUNT(settings); i++) {
+        NOTE("%s %s", child, settings[i]);
+        kit_child(child, (const char *const[]){settings[i], NULL});
+    }
+}
+
+/* ---- rank 0 calls, and only then sets the key that the others wait for ---- */
+
+struct late {
+    struct kit *kit;
+    const struct kit_op *op;
+    _Atomic int key;
+    int goes_on; /* more work is queued behind the early call */
+};
+
+static void call_late(void *arg, int i)
+{
+    struct late *late = arg;
+    struct kit_rank *rank = &late->kit->ranks[i];
+    while (i > 0 && !atomic_load(&late->key)) sched_yield();
+    CHECK_OK(kit_call(rank, late->op));
+    if (late->goes_on) CHECK_OK(chorus_devices()->fill(rank->far_in, 0xa5, 4, rank->stream));
+    atomic_store(&late->key, 1);
+    kit_check(rank, late->op);
+}
+
+static void run_late(int nranks, enum kit_coll coll, int goes_on)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(coll, COUNT);
+    struct late late = {.kit = &kit, .op = &op, .goes_on = goes_on};
+    kit_far = 1;
+    kit_open(&kit, nranks, 1, COUNT);
+    for (int again = 0; again < 3; again++) {
+        atomic_store(&late.key, 0);
+        for (int r = 0; r < nranks; r++) kit_prepare(&kit.ranks[r], &op);
+        kit_threads(nranks, call_late, &late);
+    }
+    kit_close(&kit);
+}
+
+static void child_late(void)
+{
+    for (int n = 2; n <= 8; n *= 2) run_late(n, KIT_ALL_REDUCE, 0);
+    run_late(3, KIT_ALL_TO_ALL, 0);
+}
+
+static void child_go_on(void)
+{
+    run_late(2, KIT_ALL_REDUCE, 1);
+    run_late(4, KIT_ALL_REDUCE, 1);
+}
+
+static void test_late(void)
+{
+    each_connections("child:late", 0);
+}
+
+/* Behind an early call, work in the only queue would hold up the others: not with one or two. */
+static void test_go_on(void)
+{
+    each_connections("child:go-on", 2);
+}
+
+/* ---- the same between processes: the key travels through the parent ---- */
+
+static void child_process(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    kit_far = 1;
+    proc_open(&kit, 1, COUNT);
+    for (int again = 0; again < 3; again++) {
+        kit_prepare(&kit.ranks[0], &op);
+        proc_say('p');
+        proc_hear('g');
+        CHECK_OK(kit_call(&kit.ranks[0], &op));
+        proc_say('c');
+        kit_check(&kit.ranks[0], &op);
+    }
+    kit_close(&kit);
+}
+
+static void run_processes(int n, const char *setting)
+{
+    struct procs procs;
+    NOTE("%d processes, %s", n, setting);
+    procs_start(&procs, n, "child:process", (const char *const[]){setting, NULL});
+    for (int again = 0; again < 3; again++) {
+        for (int p = 0; p < n; p++) procs_hear(&procs, p, 'p');
+        for (int p = 0; p < n; p++) {
+            procs_say(&procs, (p + again) % n, 'g');
+            procs_hear(&procs, (p + again) % n, 'c');
+        }
+    }
+    procs_end(&procs, -1);
+}
+
+static void test_processes(void)
+{
+    run_processes(2, "CUDA_DEVICE_MAX_CONNECTIONS=1");
+    run_processes(2, "CUDA_DEVICE_MAX_CONNECTIONS=8");
+    run_processes(4, "CUDA_DEVICE_MAX_CONNECTIONS=8");
+}
+
+/* ---- ends while a gate waits ---- */
+
+static void call_alone(struct kit *kit, const struct kit_op *op)
+{
+    for (int r = 0; r < kit->nranks; r++) kit_prepare(&kit->ranks[r], op);
+    CHECK_OK(kit_call(&kit->ranks[0], op));
+    kit_await_status(kit->ranks[0].comm, "waits for");
+}
+
+static void test_abort(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    kit_open(&kit, 3, 1, COUNT);
+    call_alone(&kit, &op);
+    int64_t start = kit_now_ms();
+    for (int r = 0; r < 3; r++) {
+        CHECK_OK(ncclCommAbort(kit.ranks[r].comm));
+        kit.ranks[r].comm = NULL;
+    }
+    for (int r = 0; r < 3; r++) kit_sync(&kit.ranks[r]);
+    CHECK(kit_now_ms() - start < END_MS);
+    kit_close(&kit);
+}
+
+/* Another communicator is made, used and destroyed meanwhile; then the missing ranks come. */
+static void test_other(void)
+{
+    struct kit kit, other;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    kit_open(&kit, 3, 1, COUNT);
+    call_alone(&kit, &op);
+    int64_t start = kit_now_ms();
+    kit_open(&other, 4, 1, COUNT);
+    kit_run(&other, &op);
+    kit_close(&other);
+    CHECK(kit_now_ms() - start < END_MS);
+    CHECK_OK(ncclGroupStart());
+    for (int r = 1; r < 3; r++) CHECK_OK(kit_call(&kit.ranks[r], &op));
+    CHECK_OK(ncclGroupEnd());
+    for (int r = 0; r < 3; r++) kit_check(&kit.ranks[r], &op);
+    kit_close(&kit);
+}
+
+/* Many communicators, each with a gate, completed in the opposite order. */
+static void child_many(void)
+{
+    enum { COMMS = 8 };
+    static struct kit kits[COMMS];
+    struct kit_op op = kit_simple(KIT_REDUCE_SCATTER, COUNT);
+    kit_far = 1;
+    for (int c = 0; c < COMMS; c++) kit_open(&kits[c], 2, 1, COUNT);
+    for (int c = 0; c < COMMS; c++) call_alone(&kits[c], &op);
+    for (int c = COMMS - 1; c >= 0; c--) CHECK_OK(kit_call(&kits[c].ranks[1], &op));
+    for (int c = 0; c < COMMS; c++) {
+        for (int r = 0; r < 2; r++) kit_check(&kits[c].ranks[r], &op);
+        kit_close(&kits[c]);
+    }
+}
+
+static void test_many(void)
+{
+    each_connections("child:many", 0);
+}
+
+/* A rank that calls again before its peers have called once. */
+static void test_ahead(void)
+{
+    enum { AHEAD = 20 };
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_GATHER, COUNT);
+    kit_far = 1;
+    kit_open(&kit, 2, 1, COUNT);
+    for (int r = 0; r < 2; r++) kit_prepare(&kit.ranks[r], &op);
+    for (int i = 0; i < AHEAD; i++) CHECK_OK(kit_call(&kit.ranks[0], &op));
+    for (int i = 0; i < AHEAD; i++) CHECK_OK(kit_call(&kit.ranks[1], &op));
+    for (int r = 0; r < 2; r++) kit_check(&kit.ranks[r], &op);
+    kit_close(&kit);
+    kit_far = 0;
+}
+
+static const struct test_case cases[] = {
+    {"threads: a call comes before the key that the others wait for", test_late, 120},
+    {"threads: the same with work behind the early call", test_go_on, 120},
+    {"processes: a call comes before the key that the others wait for", test_processes, 120},
+    {"an abort while a gate waits", test_abort, 0},
+    {"another communicator lives and ends while a gate waits", test_other, 0},
+    {"many gates, completed in the opposite order", test_many, 120},
+    {"a rank is many calls ahead", test_ahead, 0},
+    {"child:late", child_late, 0},
+    {"child:go-on", child_go_on, 0},
+    {"child:process", child_process, 0},
+    {"child:many", child_many, 0},
+};
+
+GPU_TEST_MAIN(cases)

@@ -1,0 +1,14 @@
+#!/bin/sh
+# time limit: 3600 s
+# Captured calls on one GPU (-G): every driver, type, operator and root; across threads and
+# processes, too.
+. "$(dirname "$0")/lib.sh"
+{
+    some graph 3 8
+    echo 'all_reduce graph-threads 4 1 short'
+    echo 'alltoall graph-threads 4 0 long'
+    echo 'all_reduce graph-processes 4 1 short'
+    echo 'sendrecv graph-processes 2 0 long'
+} >"$tmp/list"
+matrix_of graph graph-threads graph-processes
+finish
