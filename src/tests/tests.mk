@@ -223,12 +223,19 @@ test_foreign_SRCS += src/tests/gpu/foreign_torture.c
 # Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
 # by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
 GPU_PROGRAMS += bench_fold
+GPU_PROGRAMS += bench_sched
 GPU_PROGRAMS += test_fold
 GPU_PROGRAMS += test_joins
+GPU_PROGRAMS += test_sched
 GPU_SRCS += src/tests/gpu/kit.cu
 bench_fold_SRCS += src/tests/gpu/bench_bulk.cu
 bench_fold_SRCS += src/tests/gpu/bench_op.cu
 bench_fold_SRCS += src/tests/gpu/bench_sweep.cu
+bench_sched_SRCS += src/tests/gpu/world.cu
+test_fold_SRCS += src/tests/gpu/arena.cu
+test_sched_SRCS += src/tests/gpu/arena.cu
+test_sched_SRCS += src/tests/gpu/world.cu
+test_sched_SRCS += src/tests/gpu/world_host.cu
 
 # The two sides of `make bench`, the second compiled by mpicc, and the loop that times both.
 BENCH_SRCS += src/tests/bench/bench_chorus.c

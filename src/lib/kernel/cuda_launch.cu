@@ -4,6 +4,7 @@
 #include "kernel/cuda_conn.h"
 #include "kernel/cuda_local.h"
 #include "kernel/cuda_sched_step.h"
+#include "kernel/cuda_words_half.h"
 #include "kernel/kernel.h"
 #include "nccl.h"
 

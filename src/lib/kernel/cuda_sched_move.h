@@ -140,7 +140,7 @@ template <class T, int N> SCHED_OP void divide_all(const sched_place &place, typ
 /* ---- LL ---- */
 
 /* Sources that are on their way at once. */
-enum { SCHED_SOURCES = 4 };
+enum { LL_SOURCES = 4, LL128_SOURCES = 2 };
 
 /* Loads source j of an item: the first look at a line, or bytes in its place. */
 SCHED_OP uint4 load_ll(const sched_move &move, uint32_t j, uint32_t first, uint64_t at)
@@ -185,13 +185,13 @@ SCHED_OP void move_ll_item(const ccl_work &work, sched_shared &sh, const sched_p
     enum { N = 8 / sizeof(word) };
     word acc[N] = {};
 #pragma unroll 1
-    for (uint32_t j = 0; j < place.nsources(); j += SCHED_SOURCES) {
-        uint4 lines[SCHED_SOURCES] = {};
+    for (uint32_t j = 0; j < place.nsources(); j += LL_SOURCES) {
+        uint4 lines[LL_SOURCES] = {};
 #pragma unroll
-        for (uint32_t s = 0; s < SCHED_SOURCES; s++)
+        for (uint32_t s = 0; s < LL_SOURCES; s++)
             if (j + s < place.nsources()) lines[s] = load_ll(sh.move, j + s, place.first, at);
 #pragma unroll
-        for (uint32_t s = 0; s < SCHED_SOURCES; s++) {
+        for (uint32_t s = 0; s < LL_SOURCES; s++) {
             if (j + s >= place.nsources()) continue;
             word next[N];
             split(wait_ll(work, sh, place.first + j + s, at, lines[s]), next);
@@ -331,14 +331,14 @@ SCHED_OP void move_ll128_lines(const ccl_work &work, sched_shared &sh, const sch
     enum { N = 16 / sizeof(word) };
     word acc[N] = {};
 #pragma unroll 1
-    for (uint32_t j = 0; j < place.nsources(); j += SCHED_SOURCES) {
-        uint4 vectors[SCHED_SOURCES] = {};
+    for (uint32_t j = 0; j < place.nsources(); j += LL128_SOURCES) {
+        uint4 vectors[LL128_SOURCES] = {};
 #pragma unroll
-        for (uint32_t s = 0; s < SCHED_SOURCES; s++)
+        for (uint32_t s = 0; s < LL128_SOURCES; s++)
             if (j + s < place.nsources())
                 vectors[s] = load_ll128(sh.move, place.first + j + s, part);
 #pragma unroll
-        for (uint32_t s = 0; s < SCHED_SOURCES; s++) {
+        for (uint32_t s = 0; s < LL128_SOURCES; s++) {
             if (j + s >= place.nsources()) continue;
             word next[N];
             uint4 v = wait_ll128(work, sh, place.first + j + s, part, vectors[s]);

@@ -309,39 +309,44 @@ template <class T> SCHED_OP void resolve_step(const sched_step &at, sched_shared
 
 /* ---- afterwards ---- */
 
-/* Releases publish what all warps have written, which the barrier has ordered before. */
-SCHED_OP void post_slot(ccl_cuda_conn &conn, uint32_t proto, uint32_t is_near)
+SCHED_OP void next_slot(ccl_cuda_conn &conn)
 {
     conn.seq++;
     conn.slot = conn.slot + 1 == conn.depth ? 0 : conn.slot + 1;
-    if (proto == CCL_PROTO_SIMPLE) store_release_near(&conn.flags->ready, conn.seq, is_near);
 }
 
 /* LL and LL128 say only now and then that slots were drained. */
-SCHED_OP void release_slot(ccl_cuda_conn &conn, uint32_t proto, uint32_t is_near)
+SCHED_OP int is_due(const ccl_cuda_conn &conn, uint32_t proto)
 {
-    uint32_t batch = proto != CCL_PROTO_SIMPLE && conn.depth > 2 ? conn.depth / 2u : 1;
-    conn.seq++;
-    conn.slot = conn.slot + 1 == conn.depth ? 0 : conn.slot + 1;
-    if (conn.slot % batch == 0) store_release_near(conn.credit, conn.seq, is_near);
+    return proto == CCL_PROTO_SIMPLE || conn.depth <= 2 || conn.slot % (conn.depth / 2u) == 0;
 }
 
+/* Sends what the step has written, gives back what it has read. The fence publishes what all warps
+ * have written, which the barrier has ordered before, and keeps their reads ahead of the credit. */
 SCHED_OP void finish_step(const ccl_work &work, const ccl_body &body, const ccl_step &step,
                           sched_shared &sh)
 {
     uint32_t is_near = work.flags & CCL_WORK_NEAR, proto = body.proto;
-    if (!(step.flags & CCL_STEP_FILL))
+    const ccl_range &in = step.in[0], &out = step.out[0];
+    uint32_t nout = step.flags & CCL_STEP_FILL ? 0 : count_links(out);
+    uint32_t nin = step.flags & CCL_STEP_KEEP ? 0 : count_links(in);
+    if (proto == CCL_PROTO_SIMPLE && nout + nin > 0) fence_near(is_near);
 #pragma unroll 1
-        for (uint32_t j = threadIdx.x; j < count_links(step.out[0]); j += 32)
-            post_slot(range_conn(sh, step.out[0], j), proto, is_near);
-    if (!(step.flags & CCL_STEP_KEEP))
+    for (uint32_t j = threadIdx.x; j < nout; j += 32) {
+        ccl_cuda_conn &conn = range_conn(sh, out, j);
+        next_slot(conn);
+        if (proto == CCL_PROTO_SIMPLE) store_relaxed_sys(&conn.flags->ready, conn.seq);
+    }
 #pragma unroll 1
-        for (uint32_t j = threadIdx.x; j < count_links(step.in[0]); j += 32) {
-            ccl_cuda_conn &conn = range_conn(sh, step.in[0], j);
-            if (proto == CCL_PROTO_SIMPLE && conn.flags->signs[conn.slot] != work.signature)
-                disagree(work, sh, conn.peer);
-            release_slot(conn, proto, is_near);
-        }
+    for (uint32_t j = threadIdx.x; j < nin; j += 32) {
+        ccl_cuda_conn &conn = range_conn(sh, in, j);
+        if (proto == CCL_PROTO_SIMPLE && conn.flags->signs[conn.slot] != work.signature)
+            disagree(work, sh, conn.peer);
+        next_slot(conn);
+        if (!is_due(conn, proto)) continue;
+        if (proto != CCL_PROTO_SIMPLE) fence_near(is_near);
+        store_relaxed_sys(conn.credit, conn.seq);
+    }
     __syncwarp();
 }
 

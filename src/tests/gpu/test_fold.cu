@@ -3,52 +3,16 @@
  * all collectives. Host and GPU work on an arena each that start equal; all of it is compared, so
  * that a byte written beside a buffer is seen as well.
  */
-#include "gpu/kit.h"
+#include "gpu/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 16 << 20, PART_BYTES = 128 << 10, FRONT_BYTES = 4096, GAP_BYTES = 64 };
-
 static struct {
     struct kit_gpu gpu;
-    char *host, *back, *dev; /* what the host computed, what the GPU did, the GPU's memory */
-    uint64_t used;
-    uint64_t seed, state;
     uint64_t every; /* which folds run: for a slow tool, not all */
-    int nreported;
 } test;
-
-static uint64_t pick(uint64_t below)
-{
-    return kit_random(&test.state) % below;
-}
-
-static void send_arena(void)
-{
-    CK(cudaMemcpy(test.dev, test.host, ARENA_BYTES, cudaMemcpyHostToDevice));
-}
-
-/* A part is random, the rest are pieces of it. */
-static void refill(const struct kit_type *type)
-{
-    static const int odds[] = {0, 1, 16};
-    kit_fill(test.host, 2 * PART_BYTES, type, odds[pick(3)], &test.state);
-    for (char *at = test.host + 2 * PART_BYTES; at < test.host + ARENA_BYTES; at += PART_BYTES)
-        memcpy(at, test.host + 8 * pick(PART_BYTES / 8), PART_BYTES);
-    send_arena();
-}
-
-/* A place for a buffer, `offset` bytes behind a multiple of 16. */
-static uint64_t take(uint64_t bytes, uint64_t offset)
-{
-    uint64_t at = (test.used + GAP_BYTES + 15) / 16 * 16 + offset;
-    test.used = at + bytes;
-    if (test.used + GAP_BYTES <= ARENA_BYTES) return at;
-    printf("not ok - the arena is too small\n");
-    exit(1);
-}
 
 /* The same work with its buffers in the GPU's arena. */
 static struct ccl_work on_gpu(const struct ccl_work *work)
@@ -56,10 +20,9 @@ static struct ccl_work on_gpu(const struct ccl_work *work)
     struct ccl_work moved = *work;
     for (int i = 0; i < work->nlocal; i++) {
         struct ccl_slot *slot = &moved.local[i];
-        if (slot->in) slot->in = test.dev + ((const char *)slot->in - test.host);
-        if (slot->out) slot->out = test.dev + ((char *)slot->out - test.host);
-        if (slot->scalar_at)
-            slot->scalar_at = test.dev + ((const char *)slot->scalar_at - test.host);
+        if (slot->in) slot->in = (const char *)slot->in + arena_shift();
+        if (slot->out) slot->out = (char *)slot->out + arena_shift();
+        if (slot->scalar_at) slot->scalar_at = (const char *)slot->scalar_at + arena_shift();
     }
     return moved;
 }
@@ -83,21 +46,11 @@ static int run_both(const struct ccl_work *work, const char *what)
     static const uint32_t caps[] = {0, 0, 0, 1, 3};
     target.stream = test.gpu.stream;
     target.nsms = (uint32_t)test.gpu.nsms;
-    target.max_ctas = caps[pick(5)];
+    target.max_ctas = caps[arena_pick(5)];
     CK((cudaError_t)ccl_cuda_launch_local(&moved, &target));
     run_host(work);
     CK(cudaStreamSynchronize(test.gpu.stream));
-    uint64_t bytes = test.used + GAP_BYTES;
-    CK(cudaMemcpy(test.back, test.dev, bytes, cudaMemcpyDeviceToHost));
-    if (memcmp(test.back, test.host, bytes) == 0) return 1;
-    uint64_t at = 0;
-    while (test.back[at] == test.host[at]) at++;
-    if (test.nreported++ < 20)
-        printf("# seed %llu: %s: byte %llu of the arena is %02x, not %02x\n",
-               (unsigned long long)test.seed, what, (unsigned long long)at, (uint8_t)test.back[at],
-               (uint8_t)test.host[at]);
-    send_arena();
-    return 0;
+    return arena_compare(what);
 }
 
 /* ---- folds ---- */
@@ -136,23 +89,22 @@ struct fold_case {
 /* Multiples of the element, but for one case in four. */
 static uint64_t any_offset(const struct fold_case *c)
 {
-    uint64_t offset = pick(16);
-    return pick(4) == 0 ? offset : offset / c->type->bytes * c->type->bytes;
+    uint64_t offset = arena_pick(16);
+    return arena_pick(4) == 0 ? offset : offset / c->type->bytes * c->type->bytes;
 }
 
 static void place_buffers(const struct fold_case *c, struct ccl_work *work)
 {
     uint64_t bytes = c->count * c->type->bytes;
-    test.used = FRONT_BYTES;
+    arena_restart();
     for (int i = 0; i < c->nsources; i++) {
         uint64_t offset = c->layout == EQUAL || c->layout == IN_PLACE ? c->offset : any_offset(c);
-        work->local[i].in = test.host + take(bytes, offset);
+        work->local[i].in = arena_take(bytes, offset);
     }
     for (int i = 0; i < c->ntargets; i++) {
         uint64_t offset = c->layout == ANYWHERE ? any_offset(c) : c->offset;
         int is_source = c->layout == IN_PLACE && i < c->nsources;
-        work->local[i].out =
-            is_source ? (void *)work->local[i].in : test.host + take(bytes, offset);
+        work->local[i].out = is_source ? (void *)work->local[i].in : arena_take(bytes, offset);
     }
 }
 
@@ -165,7 +117,7 @@ static void set_factors(const struct fold_case *c, struct ccl_work *work)
     if (c->variant->scaling != IMMEDIATE && c->variant->scaling != BY_POINTER) return;
     work->flags = CCL_WORK_SCALE;
     for (int i = 0; i < c->nsources; i++) {
-        char *at = test.host + 16 * i + pick(9);
+        char *at = arena.host + 16 * i + arena_pick(9);
         if (c->variant->scaling == BY_POINTER) work->local[i].scalar_at = at;
         memcpy(&work->local[i].scalar, at, c->type->bytes);
     }
@@ -195,8 +147,8 @@ static uint64_t any_count(int nsources)
 {
     static const uint16_t counts[] = {1,  2,  3,   4,   5,   7,   8,    15,   16,   17,  31,
                                       32, 33, 100, 255, 256, 257, 1000, 2047, 4096, 4099};
-    if (pick(3) == 0) return 1 + pick(nsources > 9 ? 3000 : 40000);
-    return counts[pick(sizeof counts / sizeof counts[0])];
+    if (arena_pick(3) == 0) return 1 + arena_pick(nsources > 9 ? 3000 : 40000);
+    return counts[arena_pick(sizeof counts / sizeof counts[0])];
 }
 
 static void test_folds(const struct kit_type *type, const struct variant *variant)
@@ -204,12 +156,13 @@ static void test_folds(const struct kit_type *type, const struct variant *varian
     static const int sources[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 64};
     int nbad = 0, ncases = 0;
     for (int k = 0; k < 10; k++) {
-        refill(type);
-        for (uint64_t offset = pick(test.every); offset < 16; offset += test.every) {
-            struct fold_case c = {type, variant, sources[k], 1, (enum layout)pick(NLAYOUTS), 0, 0};
+        arena_refill(type);
+        for (uint64_t offset = arena_pick(test.every); offset < 16; offset += test.every) {
+            struct fold_case c = {type, variant, sources[k], 1, (enum layout)arena_pick(NLAYOUTS),
+                                  0,    0};
             static const int targets[] = {1, 2, 3, 0};
-            c.ntargets = targets[pick(4)] > 0 ? targets[pick(3)] : c.nsources;
-            c.offset = pick(4) == 0 ? offset : offset / type->bytes * type->bytes;
+            c.ntargets = targets[arena_pick(4)] > 0 ? targets[arena_pick(3)] : c.nsources;
+            c.offset = arena_pick(4) == 0 ? offset : offset / type->bytes * type->bytes;
             c.count = any_count(c.nsources);
             nbad += !run_fold(&c);
             ncases++;
@@ -236,10 +189,10 @@ static void place_ranks(struct ccl_work *work, const struct kit_coll *coll, int 
 {
     uint64_t in_bytes = bytes * (uint64_t)(coll->in_all ? n : 1);
     uint64_t out_bytes = bytes * (uint64_t)(coll->out_all ? n : 1);
-    test.used = FRONT_BYTES;
+    arena_restart();
     for (int r = 0; r < n; r++) {
-        char *in = test.host + take(in_bytes > out_bytes ? in_bytes : out_bytes, 0);
-        char *out = in_place ? in : test.host + take(out_bytes, 0);
+        char *in = arena_take(in_bytes > out_bytes ? in_bytes : out_bytes, 0);
+        char *out = in_place ? in : arena_take(out_bytes, 0);
         if (in_place && coll->out_all) in = out + (uint64_t)r * bytes;
         if (in_place && coll->in_all) out = in + (uint64_t)r * bytes;
         work->local[r].in = in;
@@ -252,8 +205,8 @@ static int run_coll(const struct kit_coll *coll, int n, const struct kit_type *t
     struct kit_sched made;
     struct ccl_work work;
     char what[200];
-    int root = coll->has_root ? (int)pick((uint64_t)n) : -1;
-    int in_place = coll->coll != CCL_SCHED_ALL_TO_ALL && pick(2);
+    int root = coll->has_root ? (int)arena_pick((uint64_t)n) : -1;
+    int in_place = coll->coll != CCL_SCHED_ALL_TO_ALL && arena_pick(2);
     kit_sched_make(&made, coll->coll, n, root);
     kit_work_make(&work, made.sched.steps, made.sched.nsteps, n, type, count);
     place_ranks(&work, coll, n, count * type->bytes, in_place);
@@ -270,10 +223,10 @@ static void test_coll(const struct kit_coll *coll)
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 8, 15, 16, 33, 100, 128};
     int nbad = 0, ncases = 0;
     for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
-        const struct kit_type *type = &kit_types[pick(10)];
-        refill(type);
+        const struct kit_type *type = &kit_types[arena_pick(10)];
+        arena_refill(type);
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-            uint64_t count = ranks[i] > 16 ? counts[c] % 101 : counts[c] * (1 + pick(20));
+            uint64_t count = ranks[i] > 16 ? counts[c] % 101 : counts[c] * (1 + arena_pick(20));
             nbad += !run_coll(coll, ranks[i], type, count);
             ncases++;
         }
@@ -289,18 +242,19 @@ static int run_moves(int n)
     struct ccl_step step = {};
     struct ccl_work work;
     char what[100];
-    uint64_t grain = (uint64_t)1 << pick(5), is_apart = pick(2);
+    uint64_t grain = (uint64_t)1 << arena_pick(5), is_apart = arena_pick(2);
     step.kind = CCL_MAP;
     step.in[1] = ccl_range_slots(CCL_IN, 0, (uint16_t)n, 0);
     step.out[1] = ccl_range_slots(CCL_OUT, 0, (uint16_t)n, 0);
     kit_work_make(&work, &step, 1, n, &kit_types[0], 0);
     work.flags = CCL_WORK_LENGTHS;
-    test.used = FRONT_BYTES;
+    arena_restart();
     for (int i = 0; i < n; i++) {
-        uint64_t bytes = pick(4) ? pick((uint64_t)1 << pick(16)) / grain * grain : 0;
-        uint64_t offset = pick(16) / grain * grain;
-        work.local[i].in = test.host + take(bytes, offset);
-        work.local[i].out = test.host + take(bytes, is_apart ? pick(16) / grain * grain : offset);
+        uint64_t bytes =
+            arena_pick(4) ? arena_pick((uint64_t)1 << arena_pick(16)) / grain * grain : 0;
+        uint64_t offset = arena_pick(16) / grain * grain;
+        work.local[i].in = arena_take(bytes, offset);
+        work.local[i].out = arena_take(bytes, is_apart ? arena_pick(16) / grain * grain : offset);
         work.local[i].scalar = bytes;
         if (bytes > work.count_elems) work.count_elems = bytes;
     }
@@ -313,8 +267,9 @@ static void test_moves(void)
 {
     int nbad = 0, ncases = 0;
     for (; ncases < 200; ncases++) {
-        if (ncases % 20 == 0) refill(&kit_types[0]);
-        nbad += !run_moves(ncases % 5 ? 1 + (int)pick(KIT_MAX_RANKS) : 1 + (int)pick(3));
+        if (ncases % 20 == 0) arena_refill(&kit_types[0]);
+        nbad +=
+            !run_moves(ncases % 5 ? 1 + (int)arena_pick(KIT_MAX_RANKS) : 1 + (int)arena_pick(3));
     }
     kit_case(nbad == 0, "moves of different lengths: %d of %d differ", nbad, ncases);
 }
@@ -322,18 +277,13 @@ static void test_moves(void)
 int main(int argc, char **argv)
 {
     test.gpu = kit_open(300);
-    test.seed = test.state = argc > 1 ? strtoull(argv[1], NULL, 0) : 20261130;
+    arena_open(argc > 1 ? strtoull(argv[1], NULL, 0) : 20261130);
     test.every = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     printf("# seed %llu; usage: test_fold [SEED [every N-th offset]]\n",
-           (unsigned long long)test.seed);
-    CK(cudaMallocHost((void **)&test.host, ARENA_BYTES));
-    CK(cudaMallocHost((void **)&test.back, ARENA_BYTES));
-    CK(cudaMalloc((void **)&test.dev, ARENA_BYTES));
+           (unsigned long long)arena.seed);
     test_all_folds();
     for (int i = 0; i < CCL_SCHED_NCOLLS; i++) test_coll(&kit_colls[i]);
     test_moves();
-    CK(cudaFree(test.dev));
-    CK(cudaFreeHost(test.host));
-    CK(cudaFreeHost(test.back));
+    arena_close();
     return kit_close();
 }
