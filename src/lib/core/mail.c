@@ -196,21 +196,20 @@ static ncclResult_t keep_for_graph(struct ccl_lead *lead, const struct ccl_mail 
     return ncclSuccess;
 }
 
-/* Those in `list` that have come, in one kernel a size; the others keep their place. */
+/* Those in `list` that have come, in one kernel; the others keep their place. */
 static ncclResult_t take_all(struct ccl_lead *lead, struct ccl_mail *const *list, size_t n,
                              cudaStream_t stream)
 {
     struct ccl_moves moves = {.exec = lead->exec, .comm = list[0]->op.comm};
     for (size_t i = 0; i < n; i++) {
         TRY(check_post(lead, list[i]));
-        uint64_t bytes = bytes_of(&list[i]->op);
-        if (moves.n == CCL_MAX_LOCAL || (moves.n > 0 && moves.bytes != bytes)) {
+        if (moves.n == CCL_MAX_LOCAL) {
             TRY(ccl_launch_moves(&moves, stream));
             moves.n = 0;
         }
-        moves.bytes = bytes;
         TRY(find_source(lead, list[i], &moves.pairs[moves.n].in));
-        moves.pairs[moves.n++].out = list[i]->op.out;
+        moves.pairs[moves.n].out = list[i]->op.out;
+        moves.pairs[moves.n++].bytes = bytes_of(&list[i]->op);
         TRY(await_word(lead, list[i], 0, stream));
     }
     TRY(ccl_launch_moves(&moves, stream));
