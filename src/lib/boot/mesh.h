@@ -39,6 +39,8 @@ ncclResult_t ccl_mesh_connect(struct ccl_mesh *mesh);
  * that the caller owns; fds[self] = -1. Collective over the mesh, between connect and
  * watch; blocks as connect does. On failure all fds are -1. */
 ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds);
+/* The same with a descriptor for each process. */
+ncclResult_t ccl_mesh_swap_fds(struct ccl_mesh *mesh, const int *given, int *fds);
 
 /* A peer's fate, given once per peer from the watcher thread. `code`: ncclRemoteError (died;
  * text says "rank 3 on host h (pid 71) ended without closing its communicator"), ncclSuccess

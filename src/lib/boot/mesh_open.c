@@ -299,13 +299,13 @@ static ncclResult_t send_fd(struct ccl_mesh_peer *peer, const struct ccl_sock_wa
     return ccl_mesh_lost(peer, code);
 }
 
-ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds)
+ncclResult_t ccl_mesh_swap_fds(struct ccl_mesh *mesh, const int *given, int *fds)
 {
     struct ccl_sock_wait wait = start_wait(mesh);
     ncclResult_t rc = ncclSuccess;
     for (int proc = 0; proc < mesh->nprocs; proc++) fds[proc] = -1;
     for (int proc = 0; proc < mesh->nprocs; proc++)
-        if (proc != mesh->self) TRY(send_fd(&mesh->peers[proc], &wait, fd));
+        if (proc != mesh->self) TRY(send_fd(&mesh->peers[proc], &wait, given[proc]));
     for (int proc = 0; proc < mesh->nprocs; proc++)
         if (proc != mesh->self) TRY_GOTO(rc, recv_fd(&mesh->peers[proc], &wait, &fds[proc]), fail);
     return ncclSuccess;
@@ -314,5 +314,15 @@ fail:
         if (fds[proc] >= 0) close(fds[proc]);
         fds[proc] = -1;
     }
+    return rc;
+}
+
+ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds)
+{
+    int *given;
+    TRY(CCL_NEW(&given, (size_t)mesh->nprocs));
+    for (int proc = 0; proc < mesh->nprocs; proc++) given[proc] = fd;
+    ncclResult_t rc = ccl_mesh_swap_fds(mesh, given, fds);
+    ccl_free(given);
     return rc;
 }

@@ -55,6 +55,7 @@ struct ncclComm {
     struct ccl_clique *clique;  /* NULL until initialised */
     struct ccl_exec *exec;
     int nranks, rank, device;
+    cudaStream_t checked; /* the latest stream that was found to be of its device */
     ncclConfig_t config;
     char name[64], net_name[32];
 

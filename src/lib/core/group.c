@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "core/agree.h"
 #include "core/join.h"
+#include "core/mail.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 
@@ -218,7 +219,9 @@ static int is_inside(const struct ccl_exec *exec, const struct ccl_record *recor
 static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
 {
     if (!is_message(record)) return post_collective(exec, record);
-    return is_inside(exec, record) ? ccl_messages_post(exec, record) : ccl_pairs_post(exec, record);
+    if (!is_inside(exec, record)) return ccl_pairs_post(exec, record);
+    uint16_t member = exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot];
+    return member == CCL_ELSEWHERE ? ccl_mail_post(exec, record) : ccl_messages_post(exec, record);
 }
 
 static int has_messages(const struct ccl_exec *exec)
@@ -235,11 +238,12 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     struct ccl_clique *clique = exec->clique;
     void *before;
     TRY(ccl_device()->enter(records[0].op.comm->device, &before));
-    pthread_mutex_lock(&exec->lock);
+    ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
     if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
+    if (rc == ncclSuccess && exec->lead != NULL) rc = ccl_mail_flush(exec);
     if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)

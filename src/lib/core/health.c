@@ -5,6 +5,7 @@
 #include "core/comm.h"
 #include "core/join.h"
 #include "core/lead.h"
+#include "core/mail.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 
@@ -121,7 +122,7 @@ static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
     uint64_t seq;
     if (comm->exec->lead == NULL) return 0;
     const char *name = ccl_lead_waiting(comm->exec, &seq, missing);
-    if (name == NULL) return 0;
+    if (name == NULL) return ccl_mail_waiting(comm->exec, comm, text, bytes);
     char ranks[256];
     ccl_topo_list(missing, comm->nranks, ranks, sizeof ranks);
     if (memchr(missing, 1, (size_t)comm->nranks) == NULL)

@@ -88,7 +88,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .npieces = sched->npieces,
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
-        .is_ll = plan->proto == CCL_PROTO_LL,
+        .proto = (uint8_t)plan->proto,
     };
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
@@ -324,33 +324,39 @@ ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
 ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream)
 {
     struct ccl_clique *clique = moves->exec->clique;
-    struct ccl_set *set = moves->gates_of;
+    const struct ccl_set *set = moves->gates_of;
     struct ccl_step step = {.kind = CCL_MAP,
                             .in = {{CCL_IN, 0, 0, moves->n, 1, 0, 0}},
                             .out = {{CCL_OUT, 0, 0, moves->n, 1, 0, 0}}};
     struct ccl_work work = {
         .body = {{.steps = &step, .nsteps = 1, .npieces = 1}},
-        .gates = set->gates,
-        .arrived = set->arrived,
         .abort_word = &clique->words->abort,
-        .count_elems = moves->bytes,
         .nchannels = clique->max_channels,
         .nbodies = 1,
         .nlocal = moves->n,
         .nslots = moves->n,
         .nexecs = 1,
-        .ngates = set->ngates,
         .type = ncclInt8,
+        .flags = CCL_WORK_LENGTHS,
     };
-    for (uint16_t i = 0; i < moves->n; i++)
-        work.local[i] = (struct ccl_slot){.in = moves->pairs[i].in, .out = moves->pairs[i].out};
+    if (set != NULL) {
+        work.gates = set->gates;
+        work.arrived = set->arrived;
+        work.ngates = set->ngates;
+    }
+    for (uint16_t i = 0; i < moves->n; i++) {
+        uint64_t bytes = moves->pairs[i].bytes;
+        work.local[i] = (struct ccl_slot){
+            .in = moves->pairs[i].in, .out = moves->pairs[i].out, .scalar = bytes};
+        if (bytes > work.count_elems) work.count_elems = bytes;
+    }
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = sizeof work,
         .nlanes = 1,
         .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
     };
-    return ccl_launch(set->members[set->last].record.op.comm, stream, &spec);
+    return ccl_launch(moves->comm, stream, &spec);
 }
 
 /* ---- gates ---- */

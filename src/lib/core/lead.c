@@ -30,20 +30,27 @@ static uint16_t list_procs(const struct ccl_topo *topo, uint16_t e, uint16_t *pr
     return n;
 }
 
+/* Words come first, in whole pages. */
 struct layout {
-    size_t words_bytes, posts_at, ranks_at, bytes;
+    size_t sent_at, graphs_at, graph_letters_at, words_bytes, posts_at, ranks_at, letters_at, bytes;
 };
 
 static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t nprocs)
 {
     size_t nlocal = (size_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
-    struct layout lay = {
-        .words_bytes = align((nprocs + 1u) * CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES, PAGE_BYTES)};
+    size_t nletters = nlocal * nlocal * CCL_MAIL_DEPTH;
+    struct layout lay = {.sent_at = (nprocs + 1u) * CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES};
+    lay.graphs_at = lay.sent_at + 2 * nletters * sizeof(uint32_t);
+    lay.graph_letters_at = lay.graphs_at + 2u * nprocs * CCL_LEAD_GRAPHS * sizeof(uint32_t);
+    lay.words_bytes =
+        align(lay.graph_letters_at + 2 * nlocal * nlocal * CCL_LEAD_GRAPH_MAILS * sizeof(uint32_t),
+              PAGE_BYTES);
     lay.posts_at = lay.words_bytes;
     lay.ranks_at = align(lay.posts_at + nprocs * CCL_LEAD_DEPTH * sizeof(struct ccl_lead_post),
                          CCL_LEAD_LINE_BYTES);
-    lay.bytes =
-        align(lay.ranks_at + nlocal * CCL_LEAD_DEPTH * sizeof(struct ccl_lead_rank), PAGE_BYTES);
+    lay.letters_at = align(lay.ranks_at + nlocal * CCL_LEAD_DEPTH * sizeof(struct ccl_lead_rank),
+                           CCL_LEAD_LINE_BYTES);
+    lay.bytes = align(lay.letters_at + nletters * sizeof(struct ccl_mail_post), PAGE_BYTES);
     return lay;
 }
 
@@ -67,7 +74,6 @@ static ncclResult_t make_lead(struct ccl_exec *exec, const uint16_t *procs, uint
     TRY(CCL_NEW(&lead, 1));
     exec->lead = lead;
     lead->exec = exec;
-    lead->socket = -1;
     lead->nprocs = nprocs;
     TRY(CCL_NEW(&lead->procs, nprocs));
     memcpy(lead->procs, procs, nprocs * sizeof *procs);
@@ -76,7 +82,12 @@ static ncclResult_t make_lead(struct ccl_exec *exec, const uint16_t *procs, uint
     TRY(CCL_NEW(&lead->sockets, nprocs));
     for (uint16_t q = 0; q < nprocs; q++) lead->sockets[q] = -1;
     TRY(CCL_NEW(&lead->importers, nprocs));
+    TRY(CCL_NEW(&lead->exporters, nprocs));
     TRY(CCL_NEW(&lead->slots, exec->nlocal));
+    size_t npairs = (size_t)exec->nlocal * exec->nlocal;
+    TRY(CCL_NEW(&lead->counts, npairs));
+    TRY(CCL_NEW(&lead->graph_counts, npairs));
+    TRY(CCL_NEW(&lead->mail_pins, npairs * CCL_MAIL_DEPTH));
     return CCL_NEW(&lead->pins, (size_t)CCL_LEAD_DEPTH * exec->nlocal * CCL_LEAD_PINS);
 }
 
@@ -119,57 +130,84 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     lead->words = base;
     lead->posts = (struct ccl_lead_post *)(void *)(base + lay.posts_at);
     lead->ranks = (struct ccl_lead_rank *)(void *)(base + lay.ranks_at);
+    lead->sent = (uint32_t *)(void *)(base + lay.sent_at);
+    lead->taken = lead->sent + (size_t)exec->nlocal * exec->nlocal * CCL_MAIL_DEPTH;
+    lead->graph_words = (uint32_t *)(void *)(base + lay.graphs_at);
+    lead->graph_letters = (uint32_t *)(void *)(base + lay.graph_letters_at);
+    lead->letters = (struct ccl_mail_post *)(void *)(base + lay.letters_at);
+    lead->words_bytes = lay.words_bytes;
     return ccl_device()->words_map(base, lay.words_bytes, &lead->registered);
 }
 
-/* A member's socket to its leader: one end goes to all processes, of which the leader keeps it. */
-static ncclResult_t open_sockets(struct ccl_clique *clique, int ends[2])
+/* A pair of sockets for each process with a higher number; *given keeps the ends that go there. */
+static ncclResult_t open_sockets(struct ccl_lead *lead, int *given)
 {
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0)
-        return ncclSuccess;
-    return ccl_err(ncclSystemError, "rank %d: socketpair: %s",
-                   clique->topo->first_rank[clique->proc], strerror(errno));
-}
-
-static ncclResult_t take_socket(struct ccl_clique *clique, int proc, int fd)
-{
-    for (uint16_t i = 0; i < clique->nlocal_execs; i++) {
-        struct ccl_lead *lead = clique->execs[i].lead;
-        if (lead == NULL || !lead->is_leader) continue;
-        uint16_t q = 0;
-        while (q < lead->nprocs && lead->procs[q] != proc) q++;
-        if (q == lead->nprocs) continue;
-        lead->sockets[q] = dup(fd);
-        if (lead->sockets[q] < 0)
-            return ccl_err(ncclSystemError, "dup of a socket: %s", strerror(errno));
-        TRY(ccl_device()->foreign->import_open(lead->sockets[q], &lead->importers[q]));
+    for (uint16_t q = 0; q < lead->nprocs; q++) {
+        int ends[2];
+        if (lead->procs[q] <= lead->exec->clique->proc) continue;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+            return ccl_err(ncclSystemError, "socketpair: %s", strerror(errno));
+        lead->sockets[q] = ends[0];
+        given[lead->procs[q]] = ends[1];
     }
     return ncclSuccess;
 }
 
-/* One exporter a process: it has ranks on one GPU that others lead, or sockets would have to be
- * told apart. */
-static ncclResult_t keep_socket(struct ccl_clique *clique, int socket)
+/* Each process tells the others of its buffers over one end and hears of theirs. */
+static ncclResult_t use_sockets(struct ccl_lead *lead, int *taken)
 {
-    for (uint16_t i = 0; i < clique->nlocal_execs; i++) {
-        struct ccl_lead *lead = clique->execs[i].lead;
-        if (lead == NULL || lead->is_leader) continue;
-        lead->socket = dup(socket);
-        if (lead->socket < 0)
-            return ccl_err(ncclSystemError, "dup of a socket: %s", strerror(errno));
-        TRY(ccl_device()->foreign->export_open(lead->socket, &lead->exporter));
+    const struct ccl_foreign_ops *foreign = ccl_device()->foreign;
+    for (uint16_t q = 0; q < lead->nprocs; q++) {
+        uint16_t proc = lead->procs[q];
+        if (proc == lead->exec->clique->proc) continue;
+        if (proc < lead->exec->clique->proc) {
+            lead->sockets[q] = taken[proc];
+            taken[proc] = -1;
+        }
+        TRY(foreign->export_open(lead->sockets[q], &lead->exporters[q]));
+        TRY(foreign->import_open(lead->sockets[q], &lead->importers[q]));
     }
     return ncclSuccess;
 }
 
-static ncclResult_t swap_sockets(struct ccl_clique *clique)
+/* All processes swap, one without a part gives what it has. NULL: this one has none. */
+static ncclResult_t swap_sockets(struct ccl_clique *clique, struct ccl_lead *lead, int *given,
+                                 int *taken)
 {
-    int ends[2];
-    TRY(open_sockets(clique, ends));
-    ncclResult_t rc = ccl_clique_swap(clique, ends[1], take_socket);
-    if (rc == ncclSuccess) rc = keep_socket(clique, ends[0]);
-    close(ends[0]);
-    close(ends[1]);
+    uint16_t nprocs = clique->topo->nprocs;
+    int filler = ccl_bell_self_fd();
+    ncclResult_t rc = ncclSuccess;
+    for (uint16_t p = 0; p < nprocs; p++) given[p] = filler;
+    if (lead != NULL) rc = open_sockets(lead, given);
+    if (rc == ncclSuccess) rc = ccl_mesh_swap_fds(clique->mesh, given, taken);
+    if (rc == ncclSuccess && lead != NULL) rc = use_sockets(lead, taken);
+    for (uint16_t p = 0; p < nprocs; p++) {
+        if (given[p] != filler) close(given[p]);
+        if (taken[p] >= 0) close(taken[p]);
+    }
+    return rc;
+}
+
+static struct ccl_lead *find_lead(struct ccl_clique *clique, uint16_t e)
+{
+    for (uint16_t i = 0; i < clique->nlocal_execs; i++)
+        if (clique->execs[i].index == e) return clique->execs[i].lead;
+    return NULL;
+}
+
+static ncclResult_t swap_all_sockets(struct ccl_clique *clique, uint16_t *procs)
+{
+    int *given, *taken;
+    uint16_t nprocs = clique->topo->nprocs;
+    TRY(CCL_NEW(&given, 2 * (size_t)nprocs));
+    taken = given + nprocs;
+    ncclResult_t rc = ncclSuccess;
+    for (uint16_t e = 0; rc == ncclSuccess && e < clique->topo->nexecs; e++) {
+        if (list_procs(clique->topo, e, procs) < 2) continue;
+        for (uint16_t p = 0; p < nprocs; p++) taken[p] = -1;
+        rc = swap_sockets(clique, find_lead(clique, e), given, taken);
+    }
+    ccl_free(given);
     return rc;
 }
 
@@ -194,7 +232,7 @@ static ncclResult_t connect_leads(struct ccl_clique *clique, uint16_t *procs)
     TRY(ccl_shm_create(bytes > 0 ? bytes : PAGE_BYTES, own));
     TRY(ccl_clique_swap(clique, own->fd, take_segment));
     ccl_shm_close_fd(own);
-    TRY(swap_sockets(clique));
+    TRY(swap_all_sockets(clique, procs));
     for (uint16_t i = 0; i < clique->nlocal_execs; i++) {
         struct ccl_lead *lead = clique->execs[i].lead;
         if (lead == NULL) continue;
@@ -223,11 +261,21 @@ void ccl_lead_release(struct ccl_exec *exec)
     const struct ccl_lead *lead = exec->lead;
     if (lead == NULL || lead->words == NULL) return;
     uint32_t nwords = (lead->nprocs + 1u) * CCL_LEAD_DEPTH;
+    uint32_t far = (uint32_t)__atomic_load_n(&lead->latest, __ATOMIC_RELAXED) + (1u << 30);
     for (uint32_t i = 0; i < nwords; i++) {
         uint32_t *word = ccl_lead_word(lead, (uint16_t)(i / CCL_LEAD_DEPTH), i % CCL_LEAD_DEPTH);
-        uint32_t far = (uint32_t)__atomic_load_n(&lead->latest, __ATOMIC_RELAXED) + (1u << 30);
         __atomic_store_n(word, far, __ATOMIC_RELEASE);
     }
+    size_t npairs = (size_t)exec->nlocal * exec->nlocal;
+    for (size_t i = 0; i < 2 * npairs * CCL_MAIL_DEPTH; i++) {
+        uint64_t count = lead->counts[i / CCL_MAIL_DEPTH % npairs];
+        __atomic_store_n(&lead->sent[i], (uint32_t)count + (1u << 30), __ATOMIC_RELEASE);
+    }
+    /* A graph takes its words back: the thread comes here again and again. */
+    for (size_t i = 0; i < 2u * lead->nprocs * CCL_LEAD_GRAPHS; i++)
+        __atomic_store_n(&lead->graph_words[i], 1, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < 2 * npairs * CCL_LEAD_GRAPH_MAILS; i++)
+        __atomic_store_n(&lead->graph_letters[i], 1, __ATOMIC_RELEASE);
 }
 
 static void stop_thread(struct ccl_lead *lead)
@@ -247,16 +295,26 @@ void ccl_lead_close(struct ccl_exec *exec)
     if (lead == NULL) return;
     stop_thread(lead);
     for (uint64_t i = 0; lead->pins != NULL && i < CCL_LEAD_DEPTH; i++) ccl_lead_unpin(lead, i);
-    for (uint16_t q = 0; lead->importers != NULL && q < lead->nprocs; q++)
+    size_t nletters = (size_t)exec->nlocal * exec->nlocal * CCL_MAIL_DEPTH;
+    for (size_t i = 0; lead->mail_pins != NULL && i < nletters; i++)
+        ccl_device()->foreign->import_unpin(lead->mail_pins[i]);
+    for (uint16_t q = 0; lead->exporters != NULL && q < lead->nprocs; q++) {
         ccl_device()->foreign->import_close(lead->importers[q]);
-    ccl_device()->foreign->export_close(lead->exporter);
+        ccl_device()->foreign->export_close(lead->exporters[q]);
+    }
     if (lead->registered != NULL) ccl_device()->words_unmap(lead->words);
     if (lead->stream != NULL) ccl_device()->base.stream_destroy(lead->stream);
     for (uint16_t q = 0; lead->sockets != NULL && q < lead->nprocs; q++)
         if (lead->sockets[q] >= 0) close(lead->sockets[q]);
-    if (lead->socket >= 0) close(lead->socket);
     ccl_free(lead->sockets);
     ccl_free(lead->importers);
+    ccl_free(lead->exporters);
+    for (size_t i = 0; i < lead->nkept; i++) ccl_device()->foreign->import_unpin(lead->kept[i]);
+    ccl_free(lead->kept);
+    ccl_free(lead->counts);
+    ccl_free(lead->graph_counts);
+    ccl_free(lead->mails);
+    ccl_free(lead->mail_pins);
     ccl_free(lead->slots);
     ccl_free(lead->pins);
     ccl_free(lead->procs);

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { PARK_US = 1000, SPIN_US = 5, TIDY_MS = 100 };
+enum { PARK_US = 1000, SPIN_US = 5, TIDY_MS = 100, NAP_NS = 20000 };
 
 /* ---- waiting on the host ---- */
 
@@ -99,18 +99,17 @@ static struct ccl_sock_wait patience(const struct ccl_lead *lead)
     };
 }
 
-/* How the leader finds a buffer; *has stays 0 where the rank has none. */
-static ncclResult_t refer(struct ccl_lead *lead, const struct ccl_op *op, const void *buffer,
-                          uint64_t bytes, struct ccl_foreign_ref *ref)
+ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
+                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref)
 {
     struct ccl_sock_wait wait = patience(lead);
-    TRY(ccl_device()->foreign->export_buffer(lead->exporter, buffer, bytes, &wait, ref));
+    TRY(ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
     if (ref->span != 0) return ncclSuccess;
     return ccl_err(ncclInvalidUsage,
                    "nccl%s: rank %d: the memory of buffer %p cannot be shared with the process of "
                    "rank %d on the same GPU (use cudaMalloc or ncclMemAlloc)",
                    ccl_coll_name(op->coll), op->comm->rank, buffer,
-                   lead->exec->clique->topo->first_rank[lead->procs[0]]);
+                   lead->exec->clique->topo->first_rank[lead->procs[q]]);
 }
 
 static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *record,
@@ -125,16 +124,43 @@ static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *rec
         .has_out = slot.out != NULL && out_bytes > 0,
         .has_scalar_at = slot.scalar_at != NULL,
     };
-    if (rank->has_in) TRY(refer(lead, op, slot.in, in_bytes, &rank->in));
-    if (rank->has_out) TRY(refer(lead, op, slot.out, out_bytes, &rank->out));
+    if (rank->has_in) TRY(ccl_lead_refer(lead, op, 0, slot.in, in_bytes, &rank->in));
+    if (rank->has_out) TRY(ccl_lead_refer(lead, op, 0, slot.out, out_bytes, &rank->out));
     if (rank->has_scalar_at)
-        TRY(refer(lead, op, slot.scalar_at, ccl_type_bytes(op->type), &rank->scalar_at));
+        TRY(ccl_lead_refer(lead, op, 0, slot.scalar_at, ccl_type_bytes(op->type),
+                           &rank->scalar_at));
     return ncclSuccess;
 }
 
 static struct ccl_lead_rank *ranks_at(const struct ccl_lead *lead, uint64_t number)
 {
     return &lead->ranks[(number % CCL_LEAD_DEPTH) * lead->exec->nlocal];
+}
+
+/* The words of a captured collective. */
+static uint32_t *graph_word(const struct ccl_lead *lead, int is_done, uint16_t q)
+{
+    size_t row = (size_t)is_done * lead->nprocs + q;
+    return &lead->graph_words[row * CCL_LEAD_GRAPHS + lead->ngraphs];
+}
+
+static ncclResult_t check_room_for_graph(const struct ccl_lead *lead, const struct ccl_op *op)
+{
+    if (lead->ngraphs < CCL_LEAD_GRAPHS) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage,
+                   "nccl%s: rank %d: %d collectives were captured with this communicator, whose "
+                   "ranks share a GPU from several processes; more cannot be",
+                   ccl_coll_name(op->coll), op->comm->rank, CCL_LEAD_GRAPHS);
+}
+
+static ncclResult_t capture_member(struct ccl_lead *lead, cudaStream_t stream, uint64_t number)
+{
+    TRY(ccl_device()->word_write(stream, graph_word(lead, 0, lead->self), 1));
+    TRY(ccl_device()->word_take(stream, graph_word(lead, 1, lead->self)));
+    lead->ngraphs++;
+    /* Release publishes the call and the ranks to the leader. */
+    __atomic_store_n(&ccl_lead_post(lead, lead->self, number)->number, number, __ATOMIC_RELEASE);
+    return ncclSuccess;
 }
 
 /* Its stream says when the buffers are ready, and waits until they are free again. */
@@ -148,9 +174,11 @@ static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaS
             TRY(describe(lead, &set->members[exec->member_of[i]].record,
                          &ranks_at(lead, number)[i]));
     TRY(ccl_launch_choose(set));
+    post->call = set->call;
+    post->is_captured = set->capture != 0;
+    if (set->capture != 0) return capture_member(lead, stream, number);
     TRY(ccl_device()->word_write(stream, ccl_lead_word(lead, lead->self, number),
                                  (uint32_t)number));
-    post->call = set->call;
     /* Release publishes the call and the ranks to the leader. */
     __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
     return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
@@ -174,12 +202,11 @@ void ccl_lead_unpin(struct ccl_lead *lead, uint64_t number)
     }
 }
 
-static ncclResult_t find_buffer(struct ccl_importer *importer, const struct ccl_lead *lead,
-                                const struct ccl_foreign_ref *ref, uint64_t bytes,
-                                struct ccl_imported *found)
+ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
+                           uint64_t bytes, struct ccl_imported *found)
 {
     struct ccl_sock_wait wait = patience(lead);
-    return ccl_device()->foreign->import_buffer(importer, ref, bytes, &wait, found);
+    return ccl_device()->foreign->import_buffer(lead->importers[q], ref, bytes, &wait, found);
 }
 
 /* Calls are equal by now: what the leader's own rank calls tells the sizes of all. */
@@ -195,14 +222,12 @@ static ncclResult_t import_rank(struct ccl_lead *lead, const struct ccl_op *own,
     while (lead->procs[q] != topo->proc_of[r]) q++;
     struct ccl_imported in = {0}, out = {0}, scalar = {0};
     size_t at = ((number % CCL_LEAD_DEPTH) * lead->exec->nlocal + local) * CCL_LEAD_PINS;
-    if (rank->has_in) TRY(find_buffer(lead->importers[q], lead, &rank->in, bytes_of(&op, 0), &in));
+    if (rank->has_in) TRY(ccl_lead_find(lead, q, &rank->in, bytes_of(&op, 0), &in));
     lead->pins[at] = in.region;
-    if (rank->has_out)
-        TRY(find_buffer(lead->importers[q], lead, &rank->out, bytes_of(&op, 1), &out));
+    if (rank->has_out) TRY(ccl_lead_find(lead, q, &rank->out, bytes_of(&op, 1), &out));
     lead->pins[at + 1] = out.region;
     if (rank->has_scalar_at)
-        TRY(find_buffer(lead->importers[q], lead, &rank->scalar_at, ccl_type_bytes(op.type),
-                        &scalar));
+        TRY(ccl_lead_find(lead, q, &rank->scalar_at, ccl_type_bytes(op.type), &scalar));
     lead->pins[at + 2] = scalar.region;
     lead->slots[local] = (struct ccl_slot){
         .in = in.address, .out = out.address, .scalar_at = scalar.address, .scalar = rank->scalar};
@@ -211,8 +236,59 @@ static ncclResult_t import_rank(struct ccl_lead *lead, const struct ccl_op *own,
 
 static ncclResult_t compare_posts(struct ccl_lead *lead, const struct ccl_set *set, uint64_t number)
 {
+    for (uint16_t q = 1; q < lead->nprocs; q++) {
+        const struct ccl_lead_post *post = ccl_lead_post(lead, q, number);
+        TRY(ccl_agree_calls(lead->exec->clique, &set->call, &post->call));
+        if (post->is_captured == (set->capture != 0)) continue;
+        return ccl_clique_fail(lead->exec->clique, ncclInvalidUsage, 1,
+                               "collective #%llu: the streams of process %d capture a graph, those "
+                               "of process %d do not",
+                               (unsigned long long)(number - 1),
+                               lead->procs[post->is_captured ? q : 0],
+                               lead->procs[post->is_captured ? 0 : q]);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_lead_keep(struct ccl_lead *lead, struct ccl_region **pin)
+{
+    if (*pin == NULL) return ncclSuccess;
+    TRY(ccl_grow((void **)&lead->kept, lead->nkept, &lead->kept_room, sizeof *lead->kept));
+    lead->kept[lead->nkept++] = *pin;
+    *pin = NULL;
+    return ncclSuccess;
+}
+
+static ncclResult_t import_ranks(struct ccl_lead *lead, const struct ccl_set *set, uint64_t number)
+{
+    struct ccl_exec *exec = lead->exec;
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    ccl_lead_unpin(lead, number);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        if (exec->member_of[i] == CCL_ELSEWHERE) TRY(import_rank(lead, op, i, number));
+    return ncclSuccess;
+}
+
+/* Into a graph: words go from 0 to 1 and back in each replay. The others have captured theirs, or
+ * are waited for: nothing else could be put into the graph. */
+static ncclResult_t capture_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                                   uint64_t number)
+{
+    size_t npins = (size_t)lead->exec->nlocal * CCL_LEAD_PINS;
+    if (!wait_until(lead, number, all_posted, UINT64_MAX))
+        return ccl_clique_error(lead->exec->clique);
+    TRY(compare_posts(lead, set, number));
+    TRY(import_ranks(lead, set, number));
+    for (size_t i = 0; i < npins; i++)
+        TRY(ccl_lead_keep(lead, &lead->pins[(number % CCL_LEAD_DEPTH) * npins + i]));
     for (uint16_t q = 1; q < lead->nprocs; q++)
-        TRY(ccl_agree_calls(lead->exec->clique, &set->call, &ccl_lead_post(lead, q, number)->call));
+        TRY(ccl_device()->word_take(stream, graph_word(lead, 0, q)));
+    TRY(ccl_launch_set(set, stream));
+    for (uint16_t q = 1; q < lead->nprocs; q++)
+        TRY(ccl_device()->word_write(stream, graph_word(lead, 1, q), 1));
+    lead->ngraphs++;
+    /* Release: its place among the eager ones is free. */
+    __atomic_store_n(ccl_lead_word(lead, lead->nprocs, number), (uint32_t)number, __ATOMIC_RELEASE);
     return ncclSuccess;
 }
 
@@ -220,12 +296,8 @@ static ncclResult_t compare_posts(struct ccl_lead *lead, const struct ccl_set *s
 static ncclResult_t run_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
                                uint64_t number)
 {
-    struct ccl_exec *exec = lead->exec;
-    const struct ccl_op *op = &set->members[set->last].record.op;
     TRY(compare_posts(lead, set, number));
-    ccl_lead_unpin(lead, number);
-    for (uint16_t i = 0; i < exec->nlocal; i++)
-        if (exec->member_of[i] == CCL_ELSEWHERE) TRY(import_rank(lead, op, i, number));
+    TRY(import_ranks(lead, set, number));
     for (uint16_t q = 1; q < lead->nprocs; q++)
         TRY(ccl_device()->word_wait(stream, ccl_lead_word(lead, q, number), (uint32_t)number));
     TRY(ccl_launch_set(set, stream));
@@ -265,15 +337,13 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
     struct ccl_lead *lead = set->exec->lead;
     const struct ccl_op *op = &set->members[set->last].record.op;
     uint64_t number = set->seq + 1;
-    if (set->capture != 0)
-        return ccl_err(ncclInvalidUsage,
-                       "nccl%s: rank %d: ranks in several processes on one GPU cannot be captured",
-                       ccl_coll_name(op->coll), op->comm->rank);
+    if (set->capture != 0) TRY(check_room_for_graph(lead, op));
     TRY(wait_room(lead, number));
     lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
     __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
     if (!lead->is_leader) return run_member(lead, set, stream, number);
     __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
+    if (set->capture != 0) return capture_leader(lead, set, stream, number);
     /* What is late keeps its order. */
     if (lead->jobs == NULL && wait_until(lead, number, all_posted, PARK_US))
         return run_leader(lead, set, stream, number);
@@ -282,40 +352,41 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
 
 /* ---- the thread ---- */
 
-/* With the lock; lets go of it while it waits. */
 static ncclResult_t run_job(struct ccl_lead *lead, struct ccl_set *set)
 {
-    uint64_t number = set->seq + 1;
-    pthread_mutex_unlock(&lead->exec->lock);
-    int posted = wait_until(lead, number, all_posted, UINT64_MAX);
-    pthread_mutex_lock(&lead->exec->lock);
-    if (!posted) return ccl_clique_error(lead->exec->clique);
     TRY(ccl_device()->base.stream_wait(lead->stream, set->members[set->last].ready));
-    TRY(run_leader(lead, set, lead->stream, number));
+    TRY(run_leader(lead, set, lead->stream, set->seq + 1));
     return ccl_track_add(&lead->exec->track, lead->stream, NULL);
 }
 
-static void take_job(struct ccl_lead *lead)
+/* Collectives in the order of their numbers. */
+static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
 {
-    struct ccl_lead_job *job = lead->jobs;
-    struct ccl_set *set = job->set;
-    ncclResult_t rc = run_job(lead, set);
-    if (rc != ncclSuccess && !has_failed(lead))
-        ccl_clique_fail(lead->exec->clique, rc, 1, "%s", ccl_err_last());
-    lead->jobs = job->next;
-    if (lead->jobs == NULL) lead->last_job = NULL;
-    ccl_free(job);
-    /* Release: the set may be used again. */
-    atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
+    ncclResult_t rc = ncclSuccess;
+    while (rc == ncclSuccess && lead->jobs != NULL) {
+        struct ccl_lead_job *job = lead->jobs;
+        int failed = has_failed(lead);
+        if (!failed && !all_posted(lead, job->set->seq + 1)) break;
+        *progressed = 1;
+        if (!failed) rc = run_job(lead, job->set);
+        lead->jobs = job->next;
+        if (lead->jobs == NULL) lead->last_job = NULL;
+        /* Release: the set may be used again. */
+        atomic_fetch_sub_explicit(&job->set->refs, 1, memory_order_release);
+        ccl_free(job);
+    }
+    return rc;
 }
 
 /* Mappings of memory that was freed, on either side. What fails here shows at the next use. */
 static void tidy(struct ccl_lead *lead)
 {
     const struct ccl_foreign_ops *foreign = ccl_device()->foreign;
-    if (lead->exporter != NULL) foreign->export_sweep(lead->exporter);
-    for (uint16_t q = 1; q < lead->nprocs; q++)
-        if (lead->importers[q] != NULL) foreign->import_collect(lead->importers[q]);
+    for (uint16_t q = 0; q < lead->nprocs; q++) {
+        if (q == lead->self) continue;
+        foreign->export_sweep(lead->exporters[q]);
+        foreign->import_collect(lead->importers[q]);
+    }
 }
 
 static struct timespec soon(void)
@@ -328,6 +399,34 @@ static struct timespec soon(void)
     return at;
 }
 
+/* With the lock; 1: look again at once. */
+static int work(struct ccl_lead *lead)
+{
+    int progressed = 0;
+    ncclResult_t rc = run_jobs(lead, &progressed);
+    if (rc == ncclSuccess) rc = ccl_mail_work(lead, &progressed);
+    if (rc != ncclSuccess && !has_failed(lead))
+        ccl_clique_fail(lead->exec->clique, rc, 1, "%s", ccl_err_last());
+    return progressed;
+}
+
+/* Lets go of the lock for a moment: until there is work, or to see whether others have come. */
+static void rest(struct ccl_lead *lead)
+{
+    struct ccl_exec *exec = lead->exec;
+    if (lead->jobs == NULL && lead->mail_jobs == NULL) {
+        struct timespec at = soon();
+        if (pthread_cond_timedwait(&lead->wake, &exec->lock, &at) == 0) return;
+        pthread_mutex_unlock(&exec->lock);
+        tidy(lead);
+        if (has_failed(lead)) ccl_lead_release(exec);
+    } else {
+        pthread_mutex_unlock(&exec->lock);
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    pthread_mutex_lock(&exec->lock);
+}
+
 void *ccl_lead_thread(void *argument)
 {
     struct ccl_lead *lead = argument;
@@ -336,17 +435,8 @@ void *ccl_lead_thread(void *argument)
     int rank = topo->first_rank[exec->clique->proc];
     ccl_device()->base.set(topo->peers[rank].device);
     pthread_mutex_lock(&exec->lock);
-    while (!lead->ends || lead->jobs != NULL) {
-        if (lead->jobs != NULL) {
-            take_job(lead);
-            continue;
-        }
-        struct timespec at = soon();
-        if (pthread_cond_timedwait(&lead->wake, &exec->lock, &at) == 0) continue;
-        pthread_mutex_unlock(&exec->lock);
-        tidy(lead);
-        pthread_mutex_lock(&exec->lock);
-    }
+    while (!lead->ends || lead->jobs != NULL || lead->mail_jobs != NULL)
+        if (!work(lead)) rest(lead);
     pthread_mutex_unlock(&exec->lock);
     return NULL;
 }

@@ -7,7 +7,7 @@
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
 {
     struct ccl_member *m = &set->members[member];
-    m->parked = 0;
+    m->parked = m->own = 0;
     m->gated = 1;
     TRY(ccl_launch_gate(&set->gates[set->ngates++], m->record.op.comm, m->record.op.stream,
                         &set->refs));
@@ -83,7 +83,7 @@ static ncclResult_t gate_strangers(struct ccl_set *set)
 /* Neither held by a gate nor in order behind the kernel's stream as it is. */
 static int needs_event(const struct ccl_member *member, cudaStream_t stream)
 {
-    return !member->gated && (member->parked || member->record.op.stream != stream);
+    return !member->gated && (member->own || member->record.op.stream != stream);
 }
 
 ncclResult_t ccl_meet_join(struct ccl_set *set, cudaStream_t stream)
@@ -95,7 +95,7 @@ ncclResult_t ccl_meet_join(struct ccl_set *set, cudaStream_t stream)
     for (uint16_t i = 0; i < set->nmembers; i++) {
         struct ccl_member *member = &set->members[i];
         if (!needs_event(member, stream)) continue;
-        if (!member->parked) TRY(device->event_record(member->ready, member->record.op.stream));
+        if (!member->own) TRY(device->event_record(member->ready, member->record.op.stream));
         TRY(device->stream_wait(stream, member->ready));
     }
     return ncclSuccess;
@@ -111,13 +111,13 @@ ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
         if (!needs_event(member, stream)) continue;
         if (!recorded) TRY(device->event_record(set->done, stream));
         recorded = 1;
-        if (!member->parked) TRY(device->stream_wait(member->record.op.stream, set->done));
+        if (!member->own) TRY(device->stream_wait(member->record.op.stream, set->done));
     }
     /* A set with gates is used again when its kernel is done. */
     int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
     if (needs_end && !recorded) TRY(device->event_record(set->done, stream));
     if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, NULL));
-    /* Release: parked threads find the recorded event. */
+    /* Release: parked threads find the recorded event, and their streams joined. */
     atomic_store_explicit(&set->is_launched, 1, memory_order_release);
     return ncclSuccess;
 }

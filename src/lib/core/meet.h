@@ -18,7 +18,7 @@ ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks);
 /* Before the launch: the kernel's stream waits for the members that no gate holds.
  * ncclInvalidUsage when two of them could never meet. */
 ncclResult_t ccl_meet_join(struct ccl_set *set, cudaStream_t stream);
-/* After it: members of this group end wait for the kernel; parked ones do so themselves. */
+/* After it: members that no gate holds wait for the kernel. */
 ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream);
 
 #endif

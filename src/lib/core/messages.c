@@ -6,8 +6,6 @@
 #include "core/launch.h"
 #include "core/meet.h"
 
-#include <stdlib.h>
-
 enum { SENDER, RECEIVER, NROLES };
 
 /* ---- matching ---- */
@@ -65,10 +63,6 @@ static ncclResult_t check_sizes(struct ccl_set *set, const struct ccl_op *op)
 ncclResult_t ccl_messages_post(struct ccl_exec *exec, const struct ccl_record *record)
 {
     struct ccl_messages *messages = &exec->messages;
-    if (exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot] == CCL_ELSEWHERE)
-        return ccl_err(ncclInvalidUsage,
-                       "nccl%s: ranks %d and %d share a GPU from two processes: messages cannot",
-                       ccl_coll_name(record->op.coll), record->op.comm->rank, record->op.root);
     if (messages->queues == NULL)
         TRY(CCL_NEW(&messages->queues, (size_t)exec->nlocal * exec->nlocal));
     struct ccl_queue_of_sets *queue = queue_of(messages, exec, &record->op);
@@ -139,21 +133,22 @@ static ncclResult_t take_together(struct ccl_messages *messages)
     return ncclSuccess;
 }
 
-/* The kernels of messages of one size at a time; the last one lets the gates of a single message
- * go. */
+/* As many messages as fit are one kernel; the last one lets the gates of a single message go. */
 static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_list *list,
                                   cudaStream_t stream)
 {
-    struct ccl_moves moves = {.exec = exec, .gates_of = list->sets[0]};
+    const struct ccl_set *first = list->sets[0];
+    struct ccl_moves moves = {
+        .exec = exec, .comm = first->members[first->last].record.op.comm, .gates_of = first};
     for (size_t i = 0; i < list->n; i++) {
-        uint64_t bytes = bytes_of(&list->sets[i]->members[SENDER].record.op);
-        if (moves.n == CCL_MAX_LOCAL || (moves.n > 0 && moves.bytes != bytes)) {
+        const struct ccl_member *members = list->sets[i]->members;
+        if (moves.n == CCL_MAX_LOCAL) {
             TRY(ccl_launch_moves(&moves, stream));
             moves.n = 0;
         }
-        moves.bytes = bytes;
-        moves.pairs[moves.n].in = list->sets[i]->members[SENDER].record.op.in;
-        moves.pairs[moves.n++].out = list->sets[i]->members[RECEIVER].record.op.out;
+        moves.pairs[moves.n].in = members[SENDER].record.op.in;
+        moves.pairs[moves.n].out = members[RECEIVER].record.op.out;
+        moves.pairs[moves.n++].bytes = bytes_of(&members[SENDER].record.op);
     }
     return ccl_launch_moves(&moves, stream);
 }
@@ -203,20 +198,11 @@ static ncclResult_t launch_alone(struct ccl_exec *exec, const struct ccl_set_lis
     return ccl_meet_leave(set, stream);
 }
 
-/* By size, so that messages of one size are one kernel. */
-static int compare_sizes(const void *a, const void *b)
-{
-    uint64_t x = bytes_of(&(*(struct ccl_set *const *)a)->members[SENDER].record.op);
-    uint64_t y = bytes_of(&(*(struct ccl_set *const *)b)->members[SENDER].record.op);
-    return x < y ? -1 : x > y;
-}
-
 static ncclResult_t launch_together(struct ccl_exec *exec)
 {
     struct ccl_set_list *list = &exec->messages.together;
     TRY(take_together(&exec->messages));
     int alone = !is_together(list->sets[0]);
-    qsort(list->sets, list->n, sizeof(struct ccl_set *), compare_sizes);
     TRY(alone ? launch_alone(exec, list) : launch_several(exec, list));
     for (size_t i = 0; i < list->n; i++) {
         struct ccl_set *set = list->sets[i];

@@ -15,8 +15,9 @@ ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t
 {
     struct ccl_member *m = &set->members[member];
     TRY(ccl_grow((void **)&parks->list, parks->n, &parks->room, sizeof *parks->list));
-    TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
     m->parked = 1;
+    m->own = (uintptr_t)m->record.op.stream == CCL_STREAM_PER_THREAD;
+    if (m->own) TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
     parks->list[parks->n++] = (struct ccl_park){set, member};
     return ncclSuccess;
@@ -39,17 +40,24 @@ static int wait_launch(const struct ccl_set *set, uint64_t start_ns)
     return 1;
 }
 
+/* The set is launched. */
+static ncclResult_t go_on(const struct ccl_set *set, uint16_t member)
+{
+    const struct ccl_member *m = &set->members[member];
+    return m->own ? ccl_device()->base.stream_wait(m->record.op.stream, set->done) : ncclSuccess;
+}
+
 /* Nobody came: the member's stream gets a gate, unless they came just now. */
 static ncclResult_t leave(struct ccl_set *set, uint16_t member)
 {
     struct ccl_exec *exec = set->exec;
-    pthread_mutex_lock(&exec->lock);
+    ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     int launched = is_launched(set);
     if (rc == ncclSuccess && !launched) rc = ccl_meet_gate(set, member);
     pthread_mutex_unlock(&exec->lock);
     if (rc != ncclSuccess || !launched) return rc;
-    return ccl_device()->base.stream_wait(set->members[member].record.op.stream, set->done);
+    return go_on(set, member);
 }
 
 static ncclResult_t end_park(const struct ccl_park *park, uint64_t start_ns)
@@ -59,7 +67,7 @@ static ncclResult_t end_park(const struct ccl_park *park, uint64_t start_ns)
     void *before;
     TRY(ccl_device()->enter(set->members[park->member].record.op.comm->device, &before));
     if (wait_launch(set, start_ns))
-        rc = ccl_device()->base.stream_wait(set->members[park->member].record.op.stream, set->done);
+        rc = go_on(set, park->member);
     else
         rc = leave(set, park->member);
     ccl_device()->leave(before);

@@ -1,8 +1,9 @@
 /* park.h: calls that wait on the host for the rest of their set to arrive, for a short while.
  *
- * The launch of a set waits for an event that the member has recorded; once it is launched, the
- * member's own thread makes its stream wait for the kernel. If the rest does not come, the member
- * gets a gate and the call returns: a program may let its peers depend on what it does next.
+ * Meanwhile whoever launches the set joins the member's stream like its own, since the thread that
+ * owns it is in the call; only a thread's default stream is out of reach for others, so that the
+ * thread records an event and waits itself. If the rest does not come, the member gets a gate and
+ * the call returns: a program may let its peers depend on what it does next.
  */
 #ifndef CCL_CORE_PARK_H
 #define CCL_CORE_PARK_H
@@ -24,7 +25,7 @@ struct ccl_parks {
     size_t n, room;
 };
 
-/* Records the member's event and adds it to `parks`. Lock of the executor held. */
+/* Adds a member to `parks`. Lock of the executor held. */
 ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t member);
 /* Waits for all of them, without any lock, and empties the list. */
 ncclResult_t ccl_park_all(struct ccl_parks *parks);

@@ -32,6 +32,7 @@ struct ccl_member {
     struct ccl_record record;
     chorus_event_t ready;                  /* made at first use, kept with the set */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
+    uint8_t own;                           /* parked on a stream that only its thread may use */
 };
 
 struct ccl_set {
