@@ -81,6 +81,7 @@ static ncclResult_t make_lead(struct ccl_exec *exec, const uint16_t *procs, uint
     TRY(CCL_NEW(&lead->importers, nprocs));
     TRY(CCL_NEW(&lead->exporters, nprocs));
     TRY(CCL_NEW(&lead->slots, exec->nlocal));
+    TRY(CCL_NEW(&lead->copies, (size_t)exec->nhere * CCL_LEAD_PINS));
     size_t npairs = (size_t)exec->nlocal * exec->nlocal;
     TRY(CCL_NEW(&lead->counts, npairs));
     TRY(CCL_NEW(&lead->mail_pins, npairs * CCL_MAIL_DEPTH));
@@ -298,6 +299,10 @@ void ccl_lead_close(struct ccl_exec *exec)
     ccl_free(lead->sockets);
     ccl_free(lead->importers);
     ccl_free(lead->exporters);
+    for (size_t i = 0; i < lead->nmails; i++)
+        ccl_device()->foreign->staging_put(lead->mails[i].staging);
+    ccl_device()->foreign->staging_put(lead->staging);
+    ccl_free(lead->copies);
     ccl_free(lead->counts);
     ccl_free(lead->mails);
     ccl_free(lead->mail_pins);

@@ -37,9 +37,18 @@ struct ccl_mail_post {
  * messages of a pair from 1. */
 struct ccl_mail {
     struct ccl_op op;
+    struct ccl_staging *staging; /* of a send */
     size_t pair;
     uint64_t number;
     int is_over; /* a receive that was launched, or left to the thread */
+};
+
+/* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
+struct ccl_lead_copy {
+    struct ccl_foreign_ref *ref; /* to where it lies meanwhile */
+    void *user;
+    uint64_t bytes, at;
+    uint8_t goes_in, comes_out;
 };
 
 /* A receive whose sender was late. */
@@ -75,6 +84,11 @@ struct ccl_lead {
     struct ccl_slot *slots;            /* [nlocal] of the set that is being launched */
     struct ccl_region **pins;          /* [DEPTH][nlocal * PINS] of the leader */
 
+    struct ccl_lead_copy *copies; /* [nhere * PINS] of the collective that is being described */
+    size_t ncopies;
+    uint64_t copies_bytes;
+    struct ccl_staging *staging; /* kept; NULL: not needed so far */
+
     uint64_t *counts;       /* [nlocal * nlocal] messages of the pair, by this process */
     struct ccl_mail *mails; /* of the group end in progress */
     size_t nmails, mails_room;
@@ -101,12 +115,24 @@ static inline struct ccl_lead_post *ccl_lead_post(const struct ccl_lead *lead, u
     return &lead->posts[q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH];
 }
 
-/* How process q finds a buffer of this one; ncclInvalidUsage when it cannot be shared. */
-ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
-                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref);
+/* How process q finds a buffer of this one; span 0: it has to be staged. */
+ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
+                             struct ccl_foreign_ref *ref);
 /* A buffer of process q, mapped and pinned here. */
 ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
                            uint64_t bytes, struct ccl_imported *found);
+/* lead_stage.c: the copies of a collective for the leader. After _begin, _add lists them, giving
+ * each its place; _in sets the references and copies; _out copies back unless `rc`, which it
+ * returns, is an error, and is called whenever _in succeeded. */
+void ccl_lead_stage_begin(struct ccl_lead *lead);
+ncclResult_t ccl_lead_stage_add(struct ccl_lead *lead, const struct ccl_op *op,
+                                struct ccl_lead_copy copy);
+ncclResult_t ccl_lead_stage_in(struct ccl_lead *lead, cudaStream_t stream);
+ncclResult_t ccl_lead_stage_out(struct ccl_lead *lead, cudaStream_t stream, ncclResult_t rc);
+/* Copies what a send brings for process q to *out, which the caller marks when it has been read,
+ * and puts back, after an error, too. */
+ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
+                                 struct ccl_foreign_ref *ref, struct ccl_staging **out);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
 /* lead_run.c: the loop of the thread. */

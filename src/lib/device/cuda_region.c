@@ -28,7 +28,8 @@ struct ccl_region {
     int device;
     struct ccl_piece **pieces;
     size_t npieces, bytes;
-    char *base;    /* NULL: not mapped */
+    char *base;              /* NULL: not mapped */
+    struct ccl_block *block; /* what it is a part of, of cudaMalloc */
     size_t refs;   /* importers that know it */
     uint64_t used; /* when it was, by `turn` */
     _Atomic size_t pins;
@@ -132,12 +133,7 @@ static ncclResult_t say_unmapped(const struct ccl_region *region, ncclResult_t r
 
 static ncclResult_t map_legacy(struct ccl_region *region)
 {
-    void *base;
-    TRY(ccl_cuda_check(cudaIpcOpenMemHandle(&base, region->pieces[0]->share.legacy,
-                                            cudaIpcMemLazyEnablePeerAccess),
-                       "cudaIpcOpenMemHandle"));
-    region->base = base;
-    return ncclSuccess;
+    return ccl_block_open(&region->pieces[0]->share, region->device, &region->block, &region->base);
 }
 
 /* Unmaps the first `npieces` chunks and gives the addresses back. */
@@ -188,7 +184,7 @@ static ncclResult_t unmap(struct ccl_region *region)
 {
     if (region->base == NULL) return ncclSuccess;
     if (region->pieces[0]->share.kind == CCL_SHARE_LEGACY)
-        return ccl_cuda_check(cudaIpcCloseMemHandle(region->base), "cudaIpcCloseMemHandle");
+        return ccl_block_close(region->block);
     return unmap_chunks(region, (CUdeviceptr)region->base, region->npieces);
 }
 
