@@ -106,3 +106,12 @@ ncclResult_t ccl_block_close(struct ccl_block *block)
     pthread_mutex_unlock(&lock);
     return rc;
 }
+
+size_t ccl_block_count(void)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct ccl_block *block = all_blocks; block != NULL; block = block->next) n++;
+    pthread_mutex_unlock(&lock);
+    return n;
+}

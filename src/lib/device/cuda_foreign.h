@@ -104,9 +104,10 @@ struct ccl_import_limits {
 };
 void ccl_import_limit(struct ccl_import_limits limits);
 
-/* What is mapped, and how many allocations are held open, for tests and the status. */
+/* What is mapped, how many allocations are held open, and in how many blocks of cudaMalloc the
+ * mapped ones lie, for tests and the status. */
 struct ccl_import_usage {
-    size_t regions, bytes, allocations;
+    size_t regions, bytes, allocations, blocks;
 };
 struct ccl_import_usage ccl_import_usage(void);
 

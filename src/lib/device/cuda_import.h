@@ -23,6 +23,7 @@ struct ccl_block;
 ncclResult_t ccl_block_open(const struct ccl_share *share, int device, struct ccl_block **out,
                             char **address);
 ncclResult_t ccl_block_close(struct ccl_block *block);
+size_t ccl_block_count(void);
 
 /* The region of these pieces on a device, counted. It takes over the caller's array and what it
  * counts of the pieces, also when it fails. Nothing is mapped yet. */

@@ -30,8 +30,8 @@ struct ccl_region {
     size_t npieces, bytes;
     char *base;              /* NULL: not mapped */
     struct ccl_block *block; /* what it is a part of, of cudaMalloc */
-    size_t refs;   /* importers that know it */
-    uint64_t used; /* when it was, by `turn` */
+    size_t refs;             /* importers that know it */
+    uint64_t used;           /* when it was, by `turn` */
     _Atomic size_t pins;
 };
 
@@ -54,6 +54,7 @@ struct ccl_import_usage ccl_import_usage(void)
     pthread_mutex_lock(&lock);
     struct ccl_import_usage seen = usage;
     pthread_mutex_unlock(&lock);
+    seen.blocks = ccl_block_count();
     return seen;
 }
 
@@ -183,8 +184,7 @@ static ncclResult_t map(struct ccl_region *region)
 static ncclResult_t unmap(struct ccl_region *region)
 {
     if (region->base == NULL) return ncclSuccess;
-    if (region->pieces[0]->share.kind == CCL_SHARE_LEGACY)
-        return ccl_block_close(region->block);
+    if (region->pieces[0]->share.kind == CCL_SHARE_LEGACY) return ccl_block_close(region->block);
     return unmap_chunks(region, (CUdeviceptr)region->base, region->npieces);
 }
 

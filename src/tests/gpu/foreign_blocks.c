@@ -30,11 +30,16 @@ void test_overlaps(void)
             KIT_DO(&s, KIT_USER, .op = KIT_LOOK, .pin = round * N + i, .bytes = 300,
                    .seed = (uint64_t)(round * N + i));
     }
-    NOTE("%d of %d in the block of the one before", nsame, N * ROUNDS - 1);
+    struct ccl_import_usage usage = KIT_DO(&s, KIT_USER, .op = KIT_COLLECT).usage;
+    NOTE("%d of %d in the block of the one before; %zu mapped from %zu blocks", nsame,
+         N * ROUNDS - 1, usage.regions, usage.blocks);
+    CHECK_EQ(usage.regions, N * ROUNDS);
+    CHECK(usage.blocks < N);
     for (int p = 0; p < N * ROUNDS; p++) unpin(&s, p);
     CHECK_EQ(clean(&s).regions, N);
     for (int i = 0; i < N; i++) KIT_DO(&s, KIT_OWNER, .op = KIT_FREE, .block = i);
-    CHECK_EQ(clean(&s).allocations, 0);
+    usage = clean(&s);
+    CHECK_EQ(usage.allocations + usage.blocks, 0);
     kit_close(&s);
 }
 
