@@ -145,6 +145,19 @@ CU_SRCS += src/lib/kernel/cuda_local_i8.cu
 CU_SRCS += src/lib/kernel/cuda_local_u32.cu
 CU_SRCS += src/lib/kernel/cuda_local_u64.cu
 CU_SRCS += src/lib/kernel/cuda_local_u8.cu
+CU_SRCS += src/lib/kernel/cuda_sched_bf16.cu
+CU_SRCS += src/lib/kernel/cuda_sched_copy.cu
+CU_SRCS += src/lib/kernel/cuda_sched_e4m3.cu
+CU_SRCS += src/lib/kernel/cuda_sched_e5m2.cu
+CU_SRCS += src/lib/kernel/cuda_sched_f16.cu
+CU_SRCS += src/lib/kernel/cuda_sched_f32.cu
+CU_SRCS += src/lib/kernel/cuda_sched_f64.cu
+CU_SRCS += src/lib/kernel/cuda_sched_i32.cu
+CU_SRCS += src/lib/kernel/cuda_sched_i64.cu
+CU_SRCS += src/lib/kernel/cuda_sched_i8.cu
+CU_SRCS += src/lib/kernel/cuda_sched_u32.cu
+CU_SRCS += src/lib/kernel/cuda_sched_u64.cu
+CU_SRCS += src/lib/kernel/cuda_sched_u8.cu
 
 # Public headers, installed.
 LIB_HEADERS += src/lib/chorus.h

@@ -234,6 +234,7 @@ GPU_PROGRAMS += bench_fold
 GPU_PROGRAMS += test_fold
 GPU_PROGRAMS += test_joins
 GPU_SRCS += src/tests/gpu/kit.cu
+bench_fold_SRCS += src/tests/gpu/bench_bulk.cu
 bench_fold_SRCS += src/tests/gpu/bench_op.cu
 bench_fold_SRCS += src/tests/gpu/bench_sweep.cu
 

@@ -32,7 +32,7 @@ static const struct word algo_words[] = {
 
 static const struct word proto_words[] = {
     {"ll", 1u << CCL_PROTO_LL},
-    {"ll128", 0},
+    {"ll128", 1u << CCL_PROTO_LL128},
     {"simple", 1u << CCL_PROTO_SIMPLE},
     {NULL, 0},
 };

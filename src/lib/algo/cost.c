@@ -33,12 +33,15 @@ static const struct row {
 
 const char *ccl_proto_name(enum ccl_proto proto)
 {
-    return proto == CCL_PROTO_LL ? "LL" : "Simple";
+    static const char *const names[CCL_NPROTOS] = {"Simple", "LL", "LL128"};
+    return names[proto];
 }
 
 uint32_t ccl_proto_slot_bytes(enum ccl_proto proto, uint32_t simple_slot_bytes)
 {
-    return proto == CCL_PROTO_LL ? CCL_LL_SLOT_BYTES : simple_slot_bytes;
+    const uint32_t bytes[CCL_NPROTOS] = {simple_slot_bytes, CCL_LL_SLOT_BYTES,
+                                         CCL_LL128_SLOT_BYTES};
+    return bytes[proto];
 }
 
 static double larger(double a, double b)

@@ -24,7 +24,9 @@ enum { NFLAGS = sizeof flag_words / sizeof flag_words[0] };
 static const char *const kind_words[] = {
     [CCL_FOLD] = "fold", [CCL_MAP] = "map", [CCL_MEET] = "meet"};
 static const char *const space_words[] = {[CCL_IN] = "in", [CCL_OUT] = "out", [CCL_CONN] = "link"};
-static const char *const proto_words[CCL_NPROTOS] = {"Simple", "LL"};
+/* Files have the protocols that all devices know. */
+static const char *const proto_words[CCL_NPROTOS] = {"Simple", "LL", "LL128"};
+enum { NFILE_PROTOS = CCL_PROTO_LL + 1 };
 
 /* ---- printing ---- */
 
@@ -315,7 +317,7 @@ static ncclResult_t parse_schedule(struct parser *p)
 
 static ncclResult_t parse_protocol(struct parser *p)
 {
-    int proto = p->nwords > 1 ? find_word(p->words[1], proto_words, CCL_NPROTOS) : -1;
+    int proto = p->nwords > 1 ? find_word(p->words[1], proto_words, NFILE_PROTOS) : -1;
     if (proto < 0) return fail(p, "protocol is Simple or LL");
     p->head.proto = (enum ccl_proto)proto;
     return ncclSuccess;

@@ -168,6 +168,10 @@ ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
+/* Takes the lock of an executor. It is held for microseconds by threads that come together, and all
+ * of them wait for the slowest: who finds it taken gives up its core for a while before it sleeps.
+ */
+void ccl_exec_lock(struct ccl_exec *exec);
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
 /* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,

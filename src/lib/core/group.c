@@ -238,7 +238,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     struct ccl_clique *clique = exec->clique;
     void *before;
     TRY(ccl_device()->enter(records[0].op.comm->device, &before));
-    pthread_mutex_lock(&exec->lock);
+    ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);

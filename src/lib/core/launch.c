@@ -88,7 +88,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .npieces = sched->npieces,
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
-        .is_ll = plan->proto == CCL_PROTO_LL,
+        .proto = (uint8_t)plan->proto,
     };
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
@@ -331,21 +331,25 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
     struct ccl_work work = {
         .body = {{.steps = &step, .nsteps = 1, .npieces = 1}},
         .abort_word = &clique->words->abort,
-        .count_elems = moves->bytes,
         .nchannels = clique->max_channels,
         .nbodies = 1,
         .nlocal = moves->n,
         .nslots = moves->n,
         .nexecs = 1,
         .type = ncclInt8,
+        .flags = CCL_WORK_LENGTHS,
     };
     if (set != NULL) {
         work.gates = set->gates;
         work.arrived = set->arrived;
         work.ngates = set->ngates;
     }
-    for (uint16_t i = 0; i < moves->n; i++)
-        work.local[i] = (struct ccl_slot){.in = moves->pairs[i].in, .out = moves->pairs[i].out};
+    for (uint16_t i = 0; i < moves->n; i++) {
+        uint64_t bytes = moves->pairs[i].bytes;
+        work.local[i] = (struct ccl_slot){
+            .in = moves->pairs[i].in, .out = moves->pairs[i].out, .scalar = bytes};
+        if (bytes > work.count_elems) work.count_elems = bytes;
+    }
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = sizeof work,

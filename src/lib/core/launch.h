@@ -13,16 +13,16 @@ struct ccl_slot ccl_launch_slot(const struct ccl_record *record);
 /* Remembers what runs the set, for chorus_comm_last_choice. */
 ncclResult_t ccl_launch_choose(struct ccl_set *set);
 
-/* Copies of one size from buffer to buffer, in one kernel on a GPU. */
+/* Copies from buffer to buffer, in one kernel on a GPU. */
 struct ccl_moves {
     struct ccl_exec *exec;
     struct ncclComm *comm;
     const struct ccl_set *gates_of; /* are met before and let go afterwards; NULL: none */
-    uint64_t bytes;
     uint16_t n;
     struct {
         const void *in;
         void *out;
+        uint64_t bytes;
     } pairs[CCL_MAX_LOCAL];
 };
 ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream);

@@ -6,8 +6,6 @@
 #include "core/launch.h"
 #include "core/meet.h"
 
-#include <stdlib.h>
-
 enum { SENDER, RECEIVER, NROLES };
 
 /* ---- matching ---- */
@@ -135,8 +133,7 @@ static ncclResult_t take_together(struct ccl_messages *messages)
     return ncclSuccess;
 }
 
-/* The kernels of messages of one size at a time; the last one lets the gates of a single message
- * go. */
+/* As many messages as fit are one kernel; the last one lets the gates of a single message go. */
 static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_list *list,
                                   cudaStream_t stream)
 {
@@ -144,14 +141,14 @@ static ncclResult_t launch_copies(struct ccl_exec *exec, const struct ccl_set_li
     struct ccl_moves moves = {
         .exec = exec, .comm = first->members[first->last].record.op.comm, .gates_of = first};
     for (size_t i = 0; i < list->n; i++) {
-        uint64_t bytes = bytes_of(&list->sets[i]->members[SENDER].record.op);
-        if (moves.n == CCL_MAX_LOCAL || (moves.n > 0 && moves.bytes != bytes)) {
+        const struct ccl_member *members = list->sets[i]->members;
+        if (moves.n == CCL_MAX_LOCAL) {
             TRY(ccl_launch_moves(&moves, stream));
             moves.n = 0;
         }
-        moves.bytes = bytes;
-        moves.pairs[moves.n].in = list->sets[i]->members[SENDER].record.op.in;
-        moves.pairs[moves.n++].out = list->sets[i]->members[RECEIVER].record.op.out;
+        moves.pairs[moves.n].in = members[SENDER].record.op.in;
+        moves.pairs[moves.n].out = members[RECEIVER].record.op.out;
+        moves.pairs[moves.n++].bytes = bytes_of(&members[SENDER].record.op);
     }
     return ccl_launch_moves(&moves, stream);
 }
@@ -201,20 +198,11 @@ static ncclResult_t launch_alone(struct ccl_exec *exec, const struct ccl_set_lis
     return ccl_meet_leave(set, stream);
 }
 
-/* By size, so that messages of one size are one kernel. */
-static int compare_sizes(const void *a, const void *b)
-{
-    uint64_t x = bytes_of(&(*(struct ccl_set *const *)a)->members[SENDER].record.op);
-    uint64_t y = bytes_of(&(*(struct ccl_set *const *)b)->members[SENDER].record.op);
-    return x < y ? -1 : x > y;
-}
-
 static ncclResult_t launch_together(struct ccl_exec *exec)
 {
     struct ccl_set_list *list = &exec->messages.together;
     TRY(take_together(&exec->messages));
     int alone = !is_together(list->sets[0]);
-    qsort(list->sets, list->n, sizeof(struct ccl_set *), compare_sizes);
     TRY(alone ? launch_alone(exec, list) : launch_several(exec, list));
     for (size_t i = 0; i < list->n; i++) {
         struct ccl_set *set = list->sets[i];

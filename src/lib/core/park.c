@@ -51,7 +51,7 @@ static ncclResult_t go_on(const struct ccl_set *set, uint16_t member)
 static ncclResult_t leave(struct ccl_set *set, uint16_t member)
 {
     struct ccl_exec *exec = set->exec;
-    pthread_mutex_lock(&exec->lock);
+    ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     int launched = is_launched(set);
     if (rc == ncclSuccess && !launched) rc = ccl_meet_gate(set, member);

@@ -228,6 +228,7 @@ const struct ccl_device_ops ccl_device_cuda = {
     .words_unmap = ccl_cuda_words_unmap,
     .word_write = ccl_cuda_word_write,
     .word_wait = ccl_cuda_word_wait,
+    .word_take = ccl_cuda_word_take,
     .foreign = &foreign,
     .launch = launch,
     .arena = get_arena,

@@ -129,6 +129,37 @@ template <class WORD> struct element_items {
     }
 };
 
+/* 1 to 8 bytes from anywhere, zeros above them. */
+ITEM_OP uint64_t load_bytes(const char *at, uint32_t bytes)
+{
+    uint32_t low = (uint32_t)(uintptr_t)at | bytes;
+    if (low % 8 == 0) return *(const uint64_t *)at;
+    uint64_t bits = 0;
+    if (low % 4 == 0) {
+        if (bytes == 8) bits = *(const uint32_t *)(at + 4);
+        return bits << 32 | *(const uint32_t *)at;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < bytes; i++) bits |= (uint64_t) * (const uint8_t *)(at + i) << 8 * i;
+    return bits;
+}
+
+ITEM_OP void store_bytes(char *at, uint32_t bytes, uint64_t bits)
+{
+    uint32_t low = (uint32_t)(uintptr_t)at | bytes;
+    if (low % 8 == 0) {
+        *(uint64_t *)at = bits;
+        return;
+    }
+    if (low % 4 == 0) {
+        *(uint32_t *)at = (uint32_t)bits;
+        if (bytes == 8) *(uint32_t *)(at + 4) = (uint32_t)(bits >> 32);
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < bytes; i++) *(uint8_t *)(at + i) = (uint8_t)(bits >> 8 * i);
+}
+
 #undef ITEM_OP
 
 #endif

@@ -14,6 +14,7 @@
 static __device__ __forceinline__ int spin_while(const uint32_t *flag, uint32_t value,
                                                  const uint32_t *abort_word)
 {
+#pragma unroll 1
     for (uint32_t spins = 1; load_acquire_gpu(flag) == value; spins++)
         if (spins % CCL_SPINS_PER_LOOK == 0 && abort_word != NULL && load_relaxed_sys(abort_word))
             return 0;
@@ -25,6 +26,7 @@ static __device__ __forceinline__ int join_wait(const struct ccl_gate *gates, ui
                                                 const uint32_t *abort_word)
 {
     int is_there = 1;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < ngates && is_there; i += blockDim.x)
         is_there = spin_while(&gates[i].raised, gates[i].gone, abort_word);
     return __syncthreads_and(is_there);
@@ -40,6 +42,7 @@ static __device__ __forceinline__ void join_leave(struct ccl_gate *gates, uint32
     __threadfence();
     if (atomicInc(arrived, gridDim.x - 1) != gridDim.x - 1) return;
     __threadfence();
+#pragma unroll 1
     for (uint32_t i = 0; i < ngates; i++) store_relaxed_gpu(&gates[i].gone, gates[i].gone + 1);
 }
 

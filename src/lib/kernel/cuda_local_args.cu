@@ -53,6 +53,16 @@ int ccl_local_copies(const struct ccl_work *work)
     return 1;
 }
 
+int ccl_local_writes_more(const struct ccl_work *work)
+{
+    const struct ccl_body *body = &work->body[0];
+    for (uint16_t i = 0; i < body->nsteps; i++) {
+        const struct ccl_step *step = &body->steps[i];
+        if (only_range(step->in, CCL_IN)->count > only_range(step->out, CCL_OUT)->count) return 0;
+    }
+    return 1;
+}
+
 static struct ccl_local_range to_local(const struct ccl_range *range, int word)
 {
     struct ccl_local_range local;
@@ -80,6 +90,17 @@ static uintptr_t add_slots(struct ccl_local_args *args, const struct ccl_work *w
     return low;
 }
 
+/* Puts the pairs' lengths where their factors would be; returns the low bits of all lengths. */
+static uintptr_t add_lengths(struct ccl_local_args *args, const struct ccl_work *work)
+{
+    uintptr_t low = 0;
+    for (uint16_t i = 0; i < work->nlocal; i++) {
+        args->words[i * CCL_LOCAL_WORDS + CCL_LOCAL_BYTES] = work->local[i].scalar;
+        low |= (uintptr_t)work->local[i].scalar;
+    }
+    return low;
+}
+
 static int uses_blocks(const struct ccl_range *range)
 {
     return range->block != 0 || range->block_hop != 0;
@@ -90,7 +111,8 @@ static void set_alignment(struct ccl_local_args *args, uintptr_t low, int has_bl
 {
     if (has_blocks) low |= (uintptr_t)args->block_bytes;
     args->is_aligned = low % 16 == 0;
-    low |= (uintptr_t)args->block_bytes | 4;
+    if (!args->has_lengths) low |= (uintptr_t)args->block_bytes;
+    low |= 4;
     args->elem_bytes = (uint8_t)(low & (~low + 1));
 }
 
@@ -105,8 +127,10 @@ uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work
     args->abort_word = work->abort_word;
     args->divisor = work->divisor;
     args->op = work->redop;
+    args->has_lengths = (work->flags & CCL_WORK_LENGTHS) != 0;
     args->steps_at = work->nlocal * CCL_LOCAL_WORDS * (uint32_t)sizeof args->words[0];
     uintptr_t low = add_slots(args, work);
+    if (args->has_lengths) low |= add_lengths(args, work);
     struct ccl_local_step *steps = (struct ccl_local_step *)((char *)args->words + args->steps_at);
     uint32_t room = (CCL_LOCAL_BODY_BYTES - args->steps_at) / (uint32_t)sizeof *steps, n = 0;
     int has_blocks = 0;
@@ -126,10 +150,30 @@ uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work
     return n;
 }
 
+static uint64_t tiles_of(uint64_t bytes, uint32_t tile_bytes)
+{
+    return (bytes + tile_bytes - 1) / tile_bytes;
+}
+
+/* Pairs of lengths of their own: each knows its first tile. */
+static uint64_t cut_pairs(struct ccl_local_args *args)
+{
+    uint64_t ntiles = 0;
+    for (uint32_t i = 0; i < args->nunits; i++) {
+        uint64_t *words = &args->words[i * CCL_LOCAL_WORDS];
+        words[CCL_LOCAL_FIRST_TILE] = ntiles;
+        ntiles += tiles_of(words[CCL_LOCAL_BYTES], args->tile_bytes);
+    }
+    args->ntiles = (uint32_t)ntiles;
+    return ntiles;
+}
+
 uint64_t ccl_local_cut(struct ccl_local_args *args, uint32_t tile_bytes)
 {
+    args->tile_bytes = tile_bytes;
+    if (args->has_lengths) return cut_pairs(args);
     uint64_t bytes = args->block_bytes;
-    uint64_t tiles = ((args->is_aligned ? bytes / 16 * 16 : bytes) + tile_bytes - 1) / tile_bytes;
+    uint64_t tiles = tiles_of(args->is_aligned ? bytes / 16 * 16 : bytes, tile_bytes);
     args->vectors.unit_tiles = (uint32_t)tiles;
     args->elements.unit_tiles = (uint32_t)tiles;
     if (args->is_aligned) args->elements.unit_tiles = bytes % 16 != 0;

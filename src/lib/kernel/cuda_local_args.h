@@ -10,8 +10,10 @@
 
 #include "kernel/work.h"
 
-/* Words of a slot in `words`: in, out, scalar_at, scalar. */
+/* Words of a slot in `words`: in, out, scalar_at, scalar. With lengths a slot is a pair: the last
+ * two are its bytes and the number of its first tile. */
 enum { CCL_LOCAL_IN, CCL_LOCAL_OUT, CCL_LOCAL_SCALAR_AT, CCL_LOCAL_SCALAR, CCL_LOCAL_WORDS };
+enum { CCL_LOCAL_BYTES = CCL_LOCAL_SCALAR_AT, CCL_LOCAL_FIRST_TILE = CCL_LOCAL_SCALAR };
 
 /* Element j is the buffer in words[first + j * hop], at block `block + j * block_hop`. */
 struct ccl_local_range {
@@ -34,7 +36,8 @@ struct ccl_local_deal {
 enum { CCL_LOCAL_ARGS_BYTES = 4000, CCL_LOCAL_BODY_BYTES = CCL_LOCAL_ARGS_BYTES - 88 };
 
 struct ccl_local_args {
-    uint64_t block_bytes;       /* each unit moves a block from each source to each target */
+    uint64_t block_bytes;       /* each unit moves a block from each source to each target; the
+                                   most that one does when each has a length of its own */
     struct ccl_gate *gates;     /* [ngates] of device memory */
     const uint32_t *abort_word; /* of the host; may be NULL */
     uint32_t *arrived;          /* CTAs that are done, back at 0 when all are; NULL without gates */
@@ -42,17 +45,17 @@ struct ccl_local_args {
     struct ccl_local_deal vectors, elements; /* elements: what no vector moves */
     uint32_t divisor;
     uint32_t steps_at; /* bytes into `words` */
+    uint32_t ntiles;   /* with lengths: of all units */
+    uint32_t tile_bytes;
     uint16_t ngates;
     uint8_t is_last;    /* of the launches of an operation: lets the gates go */
     uint8_t op;         /* enum ccl_redop_kind */
     uint8_t is_aligned; /* all buffers and blocks start at 16 bytes */
     uint8_t elem_bytes; /* of a copy: what all are aligned to, up to 4 */
-    uint8_t spare[10];
+    uint8_t has_lengths;
+    uint8_t spare[1];
     uint64_t words[CCL_LOCAL_BODY_BYTES / 8]; /* slots, then steps */
 };
-
-/* Bytes that a warp moves at a time with `vectors` of 16 bytes a lane. */
-#define CCL_LOCAL_TILE_BYTES(vectors) ((vectors)*512u)
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +71,9 @@ int ccl_local_copies(const struct ccl_work *work);
 /* Fills all but the tiles from the steps [first, …) as far as there is room; returns how many. */
 uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work, uint32_t first,
                         uint32_t elem_bytes);
+
+/* 1 when more is written than read, or as much. */
+int ccl_local_writes_more(const struct ccl_work *work);
 
 /* Cuts the units into tiles; returns how many there are in all. */
 uint64_t ccl_local_cut(struct ccl_local_args *args, uint32_t tile_bytes);

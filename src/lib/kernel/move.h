@@ -47,7 +47,7 @@ CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
     if (range->space == CCL_CONN) {
         const struct ccl_conn *conn = range_conn(at, range, j);
-        char *base = at->body->is_ll ? conn->scratch : fifo_slot(conn);
+        char *base = at->body->proto == CCL_PROTO_LL ? conn->scratch : fifo_slot(conn);
         return base + place_offset(at, range, j);
     }
     const struct ccl_slot *slot = find_slot(at, index);

@@ -10,6 +10,7 @@
 #include "kernel/fifo.h"
 #include "kernel/ll.h"
 #include "kernel/move.h"
+#include "kernel/piece.h"
 #include "kernel/work.h"
 
 /* Where a channel stands; overlays struct ccl_cursor, zero at launch. */
@@ -116,24 +117,9 @@ CCL_DEVICE enum sched_wait meet_all(const struct ccl_work *work, const struct cc
     return step->flags & CCL_STEP_PUBLISH ? read_published(work, meet) : SCHED_GO;
 }
 
-/* Elements of the step's piece in this channel and round, and where it starts in its block. A
- * late step has none in the first rounds, the others have none in the last. */
-CCL_DEVICE uint64_t piece_bounds(const struct move_at *at, uint32_t round, uint64_t *start)
+CCL_DEVICE int is_ll(const struct move_at *at)
 {
-    const struct ccl_body *body = at->body;
-    uint64_t count_elems = at->work->count_elems;
-    if (at->step->flags & CCL_STEP_LATE) {
-        if (round < body->lag) return 0;
-        round -= body->lag;
-    }
-    uint64_t inside = ((uint64_t)round * body->npieces + at->step->piece) * body->piece_elems;
-    uint64_t first = (uint64_t)at->channel * body->chan_elems;
-    if (first >= count_elems || inside >= body->chan_elems) return 0;
-    *start = first + inside;
-    if (*start >= count_elems) return 0;
-    uint64_t left = body->chan_elems - inside, to_end = count_elems - *start;
-    if (to_end < left) left = to_end;
-    return left < body->piece_elems ? left : body->piece_elems;
+    return at->body->proto == CCL_PROTO_LL;
 }
 
 /* The message that a step reads from a link is there. LL unpacks it on the way. */
@@ -141,7 +127,7 @@ CCL_DEVICE int has_message(const struct move_at *at, const struct ccl_range *ran
 {
     const struct ccl_work *work = at->work;
     struct ccl_conn *conn = range_conn(at, range, j);
-    if (!at->body->is_ll) return fifo_has_data(conn);
+    if (!is_ll(at)) return fifo_has_data(conn);
     uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
     enum ll_found found = ll_get(conn, work->signature, place_offset(at, range, j), bytes);
     if (found == LL_FOREIGN) disagree(work, conn->peer);
@@ -154,7 +140,7 @@ CCL_DEVICE enum sched_wait wait_slots(const struct move_at *at)
     const struct ccl_range *in = &at->step->in[0], *out = &at->step->out[0];
     for (uint32_t j = 0; out->space == CCL_CONN && j < out->count; j++) {
         struct ccl_conn *conn = range_conn(at, out, j);
-        if (at->body->is_ll ? ll_has_credit(conn) : fifo_has_credit(conn)) continue;
+        if (is_ll(at) ? ll_has_credit(conn) : fifo_has_credit(conn)) continue;
         set_note(at->work->note, CCL_WAIT_CREDIT, conn->peer);
         return SCHED_WAIT;
     }
@@ -174,7 +160,7 @@ CCL_DEVICE void release_slots(const struct move_at *at)
     if (in->space != CCL_CONN || at->step->flags & CCL_STEP_KEEP) return;
     for (uint32_t j = 0; j < in->count; j++) {
         struct ccl_conn *conn = range_conn(at, in, j);
-        if (at->body->is_ll) {
+        if (is_ll(at)) {
             ll_release(conn);
             continue;
         }
@@ -193,7 +179,7 @@ CCL_DEVICE void post_slots(const struct move_at *at)
     uint64_t bytes = at->elems * ccl_fold_type_bytes(work->type);
     for (uint32_t j = 0; j < out->count; j++) {
         struct ccl_conn *conn = range_conn(at, out, j);
-        if (at->body->is_ll) {
+        if (is_ll(at)) {
             ll_put(conn, work->signature, place_offset(at, out, j), bytes);
             if (!is_filling) ll_post(conn);
         } else if (!is_filling) {
@@ -210,8 +196,10 @@ CCL_DEVICE enum sched_wait run_step(const struct ccl_work *work, uint32_t channe
     const struct ccl_step *step = &body->steps[at->step];
     if (step->kind == CCL_MEET) return meet_all(work, step, channel, at);
     struct move_at where = {.work = work, .body = body, .step = step, .channel = channel};
-    where.elems = piece_bounds(&where, at->round, &where.start);
-    if (where.elems == 0) return SCHED_GO;
+    struct ccl_piece piece = find_piece(work, body, step, channel, at->round);
+    if (piece.elems == 0) return SCHED_GO;
+    where.start = piece.start;
+    where.elems = piece.elems;
     if (wait_slots(&where) == SCHED_WAIT) return SCHED_WAIT;
     if (step->kind == CCL_FOLD)
         move_fold(&where);

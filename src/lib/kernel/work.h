@@ -59,12 +59,16 @@ struct ccl_link {
 enum { CCL_FIFO_MAX_DEPTH = 64 };
 
 /* How data passes a connection. SIMPLE: a flag for each slot, for large pieces (fifo.h). LL: a flag
- * beside each 4 bytes, for small ones (ll.h). A connection has a ring for each. */
-enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_NPROTOS };
+ * beside each 4 bytes, for small ones (ll.h). LL128: a flag in each 128 bytes, for those between;
+ * only GPUs write so much at once. A connection has a ring for each. */
+enum ccl_proto { CCL_PROTO_SIMPLE, CCL_PROTO_LL, CCL_PROTO_LL128, CCL_NPROTOS };
 
 /* The ring of LL: data bytes of a slot (a multiple of 64), depth, bytes that a slot takes. */
 enum { CCL_LL_SLOT_BYTES = 4096, CCL_LL_DEPTH = 16 };
 #define CCL_LL_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes) + 64)
+/* The same of LL128, whose lines hold 112 bytes of data each; a place of 64 may take a line. */
+enum { CCL_LL128_SLOT_BYTES = 14336, CCL_LL128_DEPTH = 8, CCL_LL128_LINE_DATA = 112 };
+#define CCL_LL128_STRIDE(slot_bytes) (2 * (size_t)(slot_bytes))
 
 /* What the sender says of a slot, in one cache line: the receiver misses once for a short message.
  */
@@ -193,27 +197,33 @@ enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
 enum {
     CCL_WORK_SCALE = 1,  /* sources in space IN are multiplied by their slot's scalar */
     CCL_WORK_DIVIDE = 2, /* steps with CCL_STEP_POST divide by `divisor` */
+    /* Local path of the GPU: the only step is a MAP from slot to slot whose pair j moves
+     * local[j].scalar bytes; the type is one of a byte, count_elems the longest. */
+    CCL_WORK_LENGTHS = 4,
+    CCL_WORK_NEAR = 8,    /* GPU: all executors are on this device */
+    CCL_WORK_COPIES = 16, /* GPU, several executors: a collective that reduces nothing */
 };
 
 enum { CCL_MAX_LOCAL = 96 };
 
-/* One way to do an operation: a schedule, and how it cuts the elements. */
+/* One way to do an operation: a schedule, and how it cuts the elements. On a GPU with several
+ * executors steps and connections lie in memory of the device; cuda_conn.h has the latter. */
 struct ccl_body {
     const struct ccl_step *steps;
-    struct ccl_conn *const *conns; /* [nchannels][nlinks] */
+    struct ccl_conn *const *conns; /* [nchannels][nlinks]; on a GPU of struct ccl_cuda_conn */
     uint64_t chan_elems;           /* of a block, per channel */
     uint64_t piece_elems;
     uint32_t nrounds;
     uint16_t nsteps, npieces, nlinks;
-    uint8_t lag; /* rounds that CCL_STEP_LATE steps are behind */
-    uint8_t is_ll;
+    uint8_t lag;   /* rounds that CCL_STEP_LATE steps are behind */
+    uint8_t proto; /* enum ccl_proto */
 };
 
 /* With two bodies the first needs the buffers of other processes. It begins with a meeting at which
  * all executors see the same: if some buffer is out of reach, all run the second instead. */
 struct ccl_work {
     struct ccl_body body[2];
-    struct ccl_meet *meets; /* [nchannels], NULL when nothing meets */
+    struct ccl_meet *meets; /* [nchannels], NULL: nothing meets; on a GPU struct ccl_cuda_meet */
     struct ccl_gate *gates; /* [ngates] raised before the first step, let go at the end */
     uint32_t *arrived;      /* GPU: CTAs that are done; back at 0 after the last */
     const uint32_t *abort_word;
@@ -230,7 +240,8 @@ struct ccl_work {
     uint32_t divisor;
     uint16_t nchannels, nbodies;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
-    uint8_t type, redop, flags, spare;
+    uint8_t type, redop, flags;
+    uint8_t elem_bytes; /* of the type; GPU */
     struct ccl_slot local[CCL_MAX_LOCAL];
 };
 

@@ -57,7 +57,7 @@ for arch in 80 90; do
 done | xargs -P 2 -L 1 sh "$work/compile"
 expected=0
 for arch in 80 90; do
-    n=$(cat $sources | grep -cE '^(CCL_LOCAL_KERNEL|extern "C" __global__)')
+    n=$(cat $sources | grep -cE '^(CCL_(LOCAL|SCHED)_KERNEL|extern "C" __global__)')
     expected=$((expected + n))
     # shellcheck disable=SC2086
     same "sm_$arch: all kernels fit" "$n kernels" \

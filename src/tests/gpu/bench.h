@@ -48,6 +48,8 @@ unsigned bench_op_check(struct bench *bench, const struct bench_op *op,
 double bench_stream_us(struct bench *bench, struct bench_launcher launcher, uint32_t nlaunches);
 double bench_graph_us(struct bench *bench, struct bench_launcher launcher, uint32_t nlaunches);
 
+/* bench_bulk.cu */
+void bench_bulk(struct bench *bench);
 /* bench_sweep.cu */
 void bench_sweep_large(struct bench *bench);
 void bench_sweep_small(struct bench *bench);

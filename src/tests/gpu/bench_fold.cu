@@ -1,6 +1,6 @@
 /* bench_fold.cu: how close the kernels of the local path come to a plain copy. Prints the ceiling,
- * then what the parts say that are named: colls, types and align of the library's kernels, large
- * and small of other configurations. Operations of floats are checked.
+ * then what the parts say that are named: colls, types, align and moves of the library's kernels,
+ * large, small and bulk of other ways to do it. Operations of floats are checked.
  */
 #include "gpu/bench.h"
 
@@ -36,6 +36,15 @@ static void launch_copy(void *what, uint32_t i)
             (uint4 *)to, (const uint4 *)from, run->bytes / 16);
 }
 
+enum { FILL_BYTES = 1 << 30 };
+
+static void launch_fill(void *what, uint32_t i)
+{
+    const struct bench *bench = (const struct bench *)what;
+    CK(cudaMemsetAsync(bench->pool + i % 2 * (uint64_t)FILL_BYTES, 0, FILL_BYTES,
+                       bench->gpu.stream));
+}
+
 static void find_ceiling(struct bench *bench)
 {
     static const uint32_t per_sm[] = {0, 1, 2, 4, 8};
@@ -50,6 +59,9 @@ static void find_ceiling(struct bench *bench)
             printf("plain copy, %u x %d: %.3f TB/s\n", run.ctas, COPY_THREADS, rate / 1e12);
     }
     printf("ceiling: %.3f TB/s\n", bench->ceiling / 1e12);
+    struct bench_launcher fill = {launch_fill, bench};
+    printf("only writing (cudaMemset): %.3f TB/s\n",
+           (double)FILL_BYTES / bench_stream_us(bench, fill, 6) / 1e6);
 }
 
 /* ---- the library's kernels ---- */
@@ -177,12 +189,75 @@ static void bench_alignments(struct bench *bench)
     }
 }
 
+/* ---- messages of different lengths ---- */
+
+enum { NMOVES = 64 };
+
+struct moves_run {
+    struct bench *bench;
+    struct ccl_work work;
+};
+
+static void launch_moves(void *what, uint32_t i)
+{
+    struct moves_run *run = (struct moves_run *)what;
+    struct ccl_work work = run->work;
+    struct ccl_cuda_target target = {};
+    target.stream = run->bench->gpu.stream;
+    target.nsms = (uint32_t)run->bench->gpu.nsms;
+    for (int p = 0; p < NMOVES; p++) {
+        work.local[p].in = (const char *)work.local[p].in + (i % 8 << 28);
+        work.local[p].out = (char *)work.local[p].out + (i % 8 << 28);
+    }
+    CK((cudaError_t)ccl_cuda_launch_local(&work, &target));
+}
+
+/* 64 messages, from nothing to twice the mean, all at multiples of `unit` bytes. */
+static void bench_moves_of(struct bench *bench, uint64_t mean, uint64_t unit)
+{
+    struct moves_run *run = (struct moves_run *)calloc(1, sizeof *run);
+    struct bench_launcher launcher = {launch_moves, run};
+    struct ccl_step step = {};
+    uint64_t at = 0, total = 0, longest = 0;
+    step.kind = CCL_MAP;
+    step.in[1] = ccl_range_slots(CCL_IN, 0, NMOVES, 0);
+    step.out[1] = ccl_range_slots(CCL_OUT, 0, NMOVES, 0);
+    kit_work_make(&run->work, &step, 1, NMOVES, &kit_types[0], 0);
+    run->bench = bench;
+    for (uint64_t p = 0; p < NMOVES; p++) {
+        uint64_t bytes = p * 37 % NMOVES * 2 * mean / (NMOVES - 1) / unit * unit;
+        run->work.local[p].in = bench->pool + at;
+        run->work.local[p].out = bench->pool + (4ull << 30) + at;
+        run->work.local[p].scalar = bytes;
+        at += unit == 16 ? (bytes + 255) / 256 * 256 : bytes;
+        total += bytes;
+        if (bytes > longest) longest = bytes;
+    }
+    run->work.count_elems = longest;
+    run->work.flags = CCL_WORK_LENGTHS;
+    uint32_t nlaunches = total > (64 << 20) ? 8 : 64;
+    double stream_us = bench_stream_us(bench, launcher, nlaunches);
+    double graph_us = bench_graph_us(bench, launcher, nlaunches);
+    printf("%10llu %4llu %9.2f %9.2f %7.3f\n", (unsigned long long)mean, (unsigned long long)unit,
+           stream_us, graph_us, 2 * (double)total / graph_us / 1e6);
+    free(run);
+}
+
+static void bench_moves(struct bench *bench)
+{
+    static const uint64_t means[] = {16, 1 << 10, 16 << 10, 256 << 10, 2 << 20};
+    printf("%d messages: mean bytes, multiples of, stream us  graph us    TB/s\n", NMOVES);
+    for (size_t m = 0; m < sizeof means / sizeof means[0]; m++)
+        for (uint64_t unit = 16; unit >= 4; unit /= 4) bench_moves_of(bench, means[m], unit);
+}
+
 static const struct {
     const char *name;
     void (*run)(struct bench *bench);
 } parts[] = {
-    {"colls", bench_colls},       {"types", bench_types},       {"align", bench_alignments},
-    {"large", bench_sweep_large}, {"small", bench_sweep_small},
+    {"colls", bench_colls}, {"types", bench_types},       {"align", bench_alignments},
+    {"moves", bench_moves}, {"large", bench_sweep_large}, {"small", bench_sweep_small},
+    {"bulk", bench_bulk},
 };
 
 int main(int argc, char **argv)
@@ -200,7 +275,8 @@ int main(int argc, char **argv)
             parts[p].run(&bench);
             continue;
         }
-        printf("bench_fold: no part %s; there are colls, types, align, large, small\n", argv[i]);
+        printf("bench_fold: no part %s; there are %s\n", argv[i],
+               "colls, types, align, moves, large, small, bulk");
         return 2;
     }
     CK(cudaFree(bench.pool));

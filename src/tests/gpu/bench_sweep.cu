@@ -14,10 +14,8 @@ __global__ void __launch_bounds__(1024, 1)
     sweep_kernel(const __grid_constant__ struct ccl_local_args args)
 {
     uint32_t warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if constexpr (ENDS)
-        run_local<T, C>(args);
-    else
-        run_pass<T, C, PASS_VECTORS>(args, args.vectors, warp);
+    run_pass<T, C, PASS_VECTORS>(args, args.vectors, warp);
+    if constexpr (ENDS) run_pass<T, C, PASS_ELEMENTS>(args, args.elements, warp);
 }
 
 struct sweep_config {
@@ -27,7 +25,7 @@ struct sweep_config {
 
 #define CONFIG(T, ENDS, V, S, L, W)                                                                \
     {                                                                                              \
-        (const void *)sweep_kernel<T, local_config<V, S, L, W>, ENDS>, V, S, L, W                  \
+        (const void *)sweep_kernel<T, fold_shape<V, S, L, W>, ENDS>, V, S, L, W                    \
     }
 #define POLICIES(T, V, S)                                                                          \
     CONFIG(T, 0, V, S, CCL_PLAIN, CCL_PLAIN), CONFIG(T, 0, V, S, CCL_STREAM, CCL_STREAM),          \
@@ -75,7 +73,7 @@ static void launch_sweep(void *what, uint32_t i)
     struct ccl_work work = bench_op_turn(&run->op, i);
     struct ccl_local_args args;
     ccl_local_fill(&args, &work, 0, run->op.type->bytes);
-    ccl_local_cut(&args, CCL_LOCAL_TILE_BYTES((uint32_t)run->config->vectors));
+    ccl_local_cut(&args, CCL_FOLD_TILE_BYTES((uint32_t)run->config->vectors));
     ccl_local_deal_to(&args, run->grid.ctas * run->grid.threads / 32);
     void *arguments[] = {&args};
     CK(cudaLaunchKernel(run->config->function, dim3(run->grid.ctas), dim3(run->grid.threads),

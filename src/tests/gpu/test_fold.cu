@@ -64,6 +64,17 @@ static struct ccl_work on_gpu(const struct ccl_work *work)
     return moved;
 }
 
+/* What the host has no kernel for: pairs of different lengths. */
+static void run_host(const struct ccl_work *work)
+{
+    if (!(work->flags & CCL_WORK_LENGTHS)) {
+        kit_work_run(work);
+        return;
+    }
+    for (int i = 0; i < work->nlocal; i++)
+        memcpy(work->local[i].out, work->local[i].in, work->local[i].scalar);
+}
+
 /* Runs a work on both; 1 when the arenas are equal, else says where they differ. */
 static int run_both(const struct ccl_work *work, const char *what)
 {
@@ -74,7 +85,7 @@ static int run_both(const struct ccl_work *work, const char *what)
     target.nsms = (uint32_t)test.gpu.nsms;
     target.max_ctas = caps[pick(5)];
     CK((cudaError_t)ccl_cuda_launch_local(&moved, &target));
-    kit_work_run(work);
+    run_host(work);
     CK(cudaStreamSynchronize(test.gpu.stream));
     uint64_t bytes = test.used + GAP_BYTES;
     CK(cudaMemcpy(test.back, test.dev, bytes, cudaMemcpyDeviceToHost));
@@ -270,6 +281,44 @@ static void test_coll(const struct kit_coll *coll)
     kit_case(nbad == 0, "%s: %d of %d runs differ", coll->name, nbad, ncases);
 }
 
+/* ---- moves: pairs of different lengths ---- */
+
+/* Lengths of all magnitudes, also none; places that agree in their low bits, or not. */
+static int run_moves(int n)
+{
+    struct ccl_step step = {};
+    struct ccl_work work;
+    char what[100];
+    uint64_t grain = (uint64_t)1 << pick(5), is_apart = pick(2);
+    step.kind = CCL_MAP;
+    step.in[1] = ccl_range_slots(CCL_IN, 0, (uint16_t)n, 0);
+    step.out[1] = ccl_range_slots(CCL_OUT, 0, (uint16_t)n, 0);
+    kit_work_make(&work, &step, 1, n, &kit_types[0], 0);
+    work.flags = CCL_WORK_LENGTHS;
+    test.used = FRONT_BYTES;
+    for (int i = 0; i < n; i++) {
+        uint64_t bytes = pick(4) ? pick((uint64_t)1 << pick(16)) / grain * grain : 0;
+        uint64_t offset = pick(16) / grain * grain;
+        work.local[i].in = test.host + take(bytes, offset);
+        work.local[i].out = test.host + take(bytes, is_apart ? pick(16) / grain * grain : offset);
+        work.local[i].scalar = bytes;
+        if (bytes > work.count_elems) work.count_elems = bytes;
+    }
+    snprintf(what, sizeof what, "%d moves at multiples of %llu%s", n, (unsigned long long)grain,
+             is_apart ? ", apart" : "");
+    return run_both(&work, what);
+}
+
+static void test_moves(void)
+{
+    int nbad = 0, ncases = 0;
+    for (; ncases < 200; ncases++) {
+        if (ncases % 20 == 0) refill(&kit_types[0]);
+        nbad += !run_moves(ncases % 5 ? 1 + (int)pick(KIT_MAX_RANKS) : 1 + (int)pick(3));
+    }
+    kit_case(nbad == 0, "moves of different lengths: %d of %d differ", nbad, ncases);
+}
+
 int main(int argc, char **argv)
 {
     test.gpu = kit_open(300);
@@ -282,6 +331,7 @@ int main(int argc, char **argv)
     CK(cudaMalloc((void **)&test.dev, ARENA_BYTES));
     test_all_folds();
     for (int i = 0; i < CCL_SCHED_NCOLLS; i++) test_coll(&kit_colls[i]);
+    test_moves();
     CK(cudaFree(test.dev));
     CK(cudaFreeHost(test.host));
     CK(cudaFreeHost(test.back));

@@ -139,6 +139,47 @@ static void test_streams(void)
     run_procs(PROCS, "child:streams");
 }
 
+/* ---- graphs ---- */
+
+/* Two graphs that are replayed in turn with other inputs, and calls between them. Seeds that three
+ * divides have the buffers at the same place. */
+static void child_graphs(void)
+{
+    enum { REPLAYS = 5 };
+    static const enum kit_coll colls[] = {KIT_ALL_REDUCE, KIT_ALL_GATHER};
+    struct kit kit;
+    struct dressed dressed;
+    void *graphs[2];
+    kit_far = 1;
+    proc_open(&kit, 1, COUNT);
+    struct kit_rank *rank = &kit.ranks[0];
+    dressed = dress(rank, STAGING_POOL + rank->rank, STAGING_PRIVATE + rank->rank);
+    for (int g = 0; g < 2; g++) {
+        struct kit_op op = kit_simple(colls[g], COUNT);
+        gpu_capture_begin(rank->stream);
+        CHECK_OK(kit_call(rank, &op));
+        graphs[g] = gpu_capture_end(rank->stream);
+    }
+    for (uint32_t i = 0; i < 3 * REPLAYS; i++) {
+        struct kit_op op = kit_simple(i % 3 < 2 ? colls[i % 3] : KIT_REDUCE_SCATTER, COUNT);
+        op.seed = 3 * i;
+        kit_prepare(rank, &op);
+        if (i % 3 < 2)
+            gpu_graph_launch(graphs[i % 3], rank->stream);
+        else
+            CHECK_OK(kit_call(rank, &op));
+        kit_check(rank, &op);
+    }
+    for (int g = 0; g < 2; g++) gpu_graph_destroy(graphs[g]);
+    undress(rank, &dressed);
+    kit_close(&kit);
+}
+
+static void test_graphs(void)
+{
+    run_procs(PROCS, "child:graphs");
+}
+
 /* ---- messages ---- */
 
 enum { MESSAGES = 4, MESSAGE_BYTES = 100000 };
@@ -279,11 +320,13 @@ static void test_unknown(void)
 static const struct test_case cases[] = {
     {"all kinds of memory among the ranks", test_kinds, 120},
     {"calls in flight on two streams", test_streams, 120},
+    {"graphs", test_graphs, 120},
     {"messages", test_messages, 120},
     {"factors on the device", test_factors, 120},
     {"memory that CUDA does not know is refused", test_unknown, 120},
     {"child:kinds", child_kinds, 110},
     {"child:streams", child_streams, 110},
+    {"child:graphs", child_graphs, 110},
     {"child:messages", child_messages, 110},
     {"child:factors", child_factors, 110},
     {"child:unknown", child_unknown, 110},

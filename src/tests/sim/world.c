@@ -219,7 +219,7 @@ static void fill_body(struct world *w, struct executor *x, int b)
         .npieces = sched->npieces,
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
-        .is_ll = sim->proto == CCL_PROTO_LL,
+        .proto = (uint8_t)sim->proto,
     };
     uint64_t place_bytes = ccl_size_place(sim->slot_bytes, sched->pack);
     ccl_size_body(&x->work, body, sizeof(uint64_t), sched->nlinks > 0 ? place_bytes : 0);
