@@ -84,6 +84,7 @@ static ncclResult_t make_lead(struct ccl_exec *exec, const uint16_t *procs, uint
     TRY(CCL_NEW(&lead->importers, nprocs));
     TRY(CCL_NEW(&lead->exporters, nprocs));
     TRY(CCL_NEW(&lead->slots, exec->nlocal));
+    TRY(CCL_NEW(&lead->copies, (size_t)exec->nhere * CCL_LEAD_PINS));
     size_t npairs = (size_t)exec->nlocal * exec->nlocal;
     TRY(CCL_NEW(&lead->counts, npairs));
     TRY(CCL_NEW(&lead->graph_counts, npairs));
@@ -311,6 +312,7 @@ void ccl_lead_close(struct ccl_exec *exec)
     ccl_free(lead->exporters);
     for (size_t i = 0; i < lead->nkept; i++) ccl_device()->foreign->import_unpin(lead->kept[i]);
     ccl_free(lead->kept);
+    ccl_lead_stage_close(lead);
     ccl_free(lead->counts);
     ccl_free(lead->graph_counts);
     ccl_free(lead->mails);

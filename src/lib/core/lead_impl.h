@@ -42,11 +42,20 @@ enum { CCL_LEAD_GRAPHS = 4096, CCL_LEAD_GRAPH_MAILS = 256 };
  * messages of a pair from 1. */
 struct ccl_mail {
     struct ccl_op op;
+    struct ccl_staging *staging; /* of a send that is no part of a graph */
     size_t pair;
     uint64_t number;
     uint64_t capture; /* 0: eager; else `graph` tells its words */
     uint32_t graph;
     int is_over; /* a receive that was launched, or left to the thread */
+};
+
+/* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
+struct ccl_lead_copy {
+    struct ccl_foreign_ref *ref; /* to where it lies meanwhile */
+    void *user;
+    uint64_t bytes, at;
+    uint8_t goes_in, comes_out;
 };
 
 /* A receive whose sender was late. */
@@ -88,6 +97,15 @@ struct ccl_lead {
     struct ccl_slot *slots;            /* [nlocal] of the set that is being launched */
     struct ccl_region **pins;          /* [DEPTH][nlocal * PINS] of the leader */
 
+    struct ccl_lead_copy *copies; /* [nhere * PINS] of the collective that is being described */
+    size_t ncopies;
+    uint64_t copies_bytes;
+    int is_for_graph;
+    struct ccl_staging *staging; /* kept; NULL: not needed so far */
+    struct ccl_staging *staged;  /* of this collective: that one, or one that a graph keeps */
+    struct ccl_staging **graph_stagings;
+    size_t ngraph_stagings, graph_stagings_room;
+
     uint64_t *counts;       /* [nlocal * nlocal] messages of the pair, by this process */
     struct ccl_mail *mails; /* of the group end in progress */
     size_t nmails, mails_room;
@@ -114,12 +132,26 @@ static inline struct ccl_lead_post *ccl_lead_post(const struct ccl_lead *lead, u
     return &lead->posts[q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH];
 }
 
-/* How process q finds a buffer of this one; ncclInvalidUsage when it cannot be shared. */
-ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
-                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref);
+/* How process q finds a buffer of this one; span 0: it has to be staged. */
+ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
+                             struct ccl_foreign_ref *ref);
 /* A buffer of process q, mapped and pinned here. */
 ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
                            uint64_t bytes, struct ccl_imported *found);
+/* lead_stage.c: the copies of a collective for the leader. After _begin, _add lists them, giving
+ * each its place; _in sets the references and copies; _out copies back unless `rc`, which it
+ * returns, is an error, and is called whenever _in succeeded. */
+void ccl_lead_stage_begin(struct ccl_lead *lead, int is_for_graph);
+ncclResult_t ccl_lead_stage_add(struct ccl_lead *lead, const struct ccl_op *op,
+                                struct ccl_lead_copy copy);
+ncclResult_t ccl_lead_stage_in(struct ccl_lead *lead, cudaStream_t stream);
+ncclResult_t ccl_lead_stage_out(struct ccl_lead *lead, cudaStream_t stream, ncclResult_t rc);
+/* Copies what a send brings for process q. The caller marks mail->staging, where that is set, when
+ * it has been read, and puts it back, after an error, too. */
+ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, uint16_t q,
+                                 struct ccl_foreign_ref *ref);
+/* Buffers go back to the device. */
+void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
 /* lead_run.c: the loop of the thread. */

@@ -99,17 +99,18 @@ static struct ccl_sock_wait patience(const struct ccl_lead *lead)
     };
 }
 
-ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
-                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref)
+ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
+                             struct ccl_foreign_ref *ref)
 {
     struct ccl_sock_wait wait = patience(lead);
-    TRY(ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
-    if (ref->span != 0) return ncclSuccess;
-    return ccl_err(ncclInvalidUsage,
-                   "nccl%s: rank %d: the memory of buffer %p cannot be shared with the process of "
-                   "rank %d on the same GPU (use cudaMalloc or ncclMemAlloc)",
-                   ccl_coll_name(op->coll), op->comm->rank, buffer,
-                   lead->exec->clique->topo->first_rank[lead->procs[q]]);
+    return ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref);
+}
+
+/* How the leader finds a buffer, or its copy. */
+static ncclResult_t refer(struct ccl_lead *lead, const struct ccl_op *op, struct ccl_lead_copy copy)
+{
+    TRY(ccl_lead_export(lead, 0, copy.user, copy.bytes, copy.ref));
+    return copy.ref->span != 0 ? ncclSuccess : ccl_lead_stage_add(lead, op, copy);
 }
 
 static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *record,
@@ -124,12 +125,15 @@ static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *rec
         .has_out = slot.out != NULL && out_bytes > 0,
         .has_scalar_at = slot.scalar_at != NULL,
     };
-    if (rank->has_in) TRY(ccl_lead_refer(lead, op, 0, slot.in, in_bytes, &rank->in));
-    if (rank->has_out) TRY(ccl_lead_refer(lead, op, 0, slot.out, out_bytes, &rank->out));
-    if (rank->has_scalar_at)
-        TRY(ccl_lead_refer(lead, op, 0, slot.scalar_at, ccl_type_bytes(op->type),
-                           &rank->scalar_at));
-    return ncclSuccess;
+    struct ccl_lead_copy in = {&rank->in, (void *)(uintptr_t)slot.in, in_bytes, .goes_in = 1};
+    struct ccl_lead_copy out = {&rank->out, slot.out, out_bytes, .comes_out = 1};
+    struct ccl_lead_copy scalar = {&rank->scalar_at, (void *)(uintptr_t)slot.scalar_at,
+                                   ccl_type_bytes(op->type), .goes_in = 1};
+    /* The root of a broadcast in place is not written to. */
+    if (op->coll == CCL_BROADCAST && slot.in == slot.out) out.comes_out = 0;
+    if (rank->has_in) TRY(refer(lead, op, in));
+    if (rank->has_out) TRY(refer(lead, op, out));
+    return rank->has_scalar_at ? refer(lead, op, scalar) : ncclSuccess;
 }
 
 static struct ccl_lead_rank *ranks_at(const struct ccl_lead *lead, uint64_t number)
@@ -163,17 +167,11 @@ static ncclResult_t capture_member(struct ccl_lead *lead, cudaStream_t stream, u
     return ncclSuccess;
 }
 
-/* Its stream says when the buffers are ready, and waits until they are free again. */
-static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
-                               uint64_t number)
+/* The stream says when the buffers are ready, and waits until they are free again. */
+static ncclResult_t tell_leader(struct ccl_lead *lead, const struct ccl_set *set,
+                                cudaStream_t stream, uint64_t number)
 {
-    struct ccl_exec *exec = lead->exec;
     struct ccl_lead_post *post = ccl_lead_post(lead, lead->self, number);
-    for (uint16_t i = 0; i < exec->nlocal; i++)
-        if (exec->member_of[i] != CCL_ELSEWHERE)
-            TRY(describe(lead, &set->members[exec->member_of[i]].record,
-                         &ranks_at(lead, number)[i]));
-    TRY(ccl_launch_choose(set));
     post->call = set->call;
     post->is_captured = set->capture != 0;
     if (set->capture != 0) return capture_member(lead, stream, number);
@@ -183,6 +181,20 @@ static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaS
     __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
     return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
                                    (uint32_t)number);
+}
+
+static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                               uint64_t number)
+{
+    struct ccl_exec *exec = lead->exec;
+    ccl_lead_stage_begin(lead, set->capture != 0);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        if (exec->member_of[i] != CCL_ELSEWHERE)
+            TRY(describe(lead, &set->members[exec->member_of[i]].record,
+                         &ranks_at(lead, number)[i]));
+    TRY(ccl_launch_choose(set));
+    TRY(ccl_lead_stage_in(lead, stream));
+    return ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number));
 }
 
 /* ---- the leader ---- */

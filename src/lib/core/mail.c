@@ -135,18 +135,37 @@ static ncclResult_t wait_room(struct ccl_lead *lead, const struct ccl_mail *mail
     return ncclSuccess;
 }
 
-static ncclResult_t speak(struct ccl_lead *lead, const struct ccl_mail *mail)
+/* How the receiver finds the data, or a copy of it. */
+static ncclResult_t refer(struct ccl_lead *lead, struct ccl_mail *mail, struct ccl_mail_post *post)
+{
+    uint16_t q = proc_of(lead, mail->op.root);
+    TRY(ccl_lead_export(lead, q, mail->op.in, post->bytes, &post->buffer));
+    if (post->buffer.span != 0) return ncclSuccess;
+    return ccl_lead_stage_send(lead, mail, q, &post->buffer);
+}
+
+static ncclResult_t speak(struct ccl_lead *lead, struct ccl_mail *mail)
 {
     const struct ccl_op *op = &mail->op;
     struct ccl_mail_post *post = post_of(lead, mail->pair, mail->number);
     TRY(wait_room(lead, mail));
     post->bytes = bytes_of(op);
     post->is_captured = mail->capture != 0;
-    if (post->bytes > 0)
-        TRY(ccl_lead_refer(lead, op, proc_of(lead, op->root), op->in, post->bytes, &post->buffer));
+    if (post->bytes > 0) TRY(refer(lead, mail, post));
     TRY(write_word(lead, mail, 0, op->stream));
     /* Release publishes the description to the receiver's process. */
     __atomic_store_n(&post->number, mail->number, __ATOMIC_RELEASE);
+    return ncclSuccess;
+}
+
+/* The stream goes on when the receiver has the data. */
+static ncclResult_t await_taken(struct ccl_lead *lead, struct ccl_mail *mail)
+{
+    TRY(await_word(lead, mail, 1, mail->op.stream));
+    if (mail->staging == NULL) return ncclSuccess;
+    TRY(ccl_device()->foreign->staging_mark(mail->staging, mail->op.stream));
+    ccl_device()->foreign->staging_put(mail->staging);
+    mail->staging = NULL;
     return ncclSuccess;
 }
 
@@ -324,9 +343,9 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
     for (size_t i = 0; i < lead->nmails; i++)
         if (!is_send(&lead->mails[i]) && !lead->mails[i].is_over) TRY(take_stream(lead, i));
     for (size_t i = 0; i < lead->nmails; i++) {
-        const struct ccl_mail *mail = &lead->mails[i];
+        struct ccl_mail *mail = &lead->mails[i];
         if (!is_send(mail)) continue;
-        TRY(await_word(lead, mail, 1, mail->op.stream));
+        TRY(await_taken(lead, mail));
         if (mail->capture == 0) TRY(ccl_track_add(&exec->track, mail->op.stream, NULL));
     }
     lead->nmails = 0;

@@ -179,6 +179,11 @@ static const struct ccl_foreign_ops foreign = {
     .import_buffer = ccl_import_buffer,
     .import_unpin = ccl_import_unpin,
     .import_collect = ccl_import_collect,
+    .staging_can_stand_for = ccl_staging_can_stand_for,
+    .staging_take = ccl_staging_take,
+    .staging_mark = ccl_staging_mark,
+    .staging_follow = ccl_staging_follow,
+    .staging_put = ccl_staging_put,
 };
 
 const struct ccl_device_ops ccl_device_cuda = {
