@@ -69,7 +69,7 @@ struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
 
 void ccl_exec_lock(struct ccl_exec *exec)
 {
-    enum { SPINS = 64, YIELDS = 200 };
+    enum { SPINS = 64, YIELDS = 16 };
     for (int i = 0; i < SPINS + YIELDS; i++) {
         if (pthread_mutex_trylock(&exec->lock) == 0) return;
         if (i >= SPINS) sched_yield();
