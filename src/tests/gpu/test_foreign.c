@@ -239,28 +239,37 @@ static void test_reuse_chunks(void)
     reuse(KIT_CHUNKS);
 }
 
-/* What the owner frees goes back to the device once it has told and the user has collected. */
+/* Other programs take and give memory of the GPU meanwhile: of some attempts one is undisturbed. */
+enum { ATTEMPTS = 8 };
+
+/* What the owner frees goes back to the device once it has told and the user has collected. Returns
+ * whether the device's free memory says so. */
+static int frees(struct kit_scene *s, enum kit_memory memory)
+{
+    size_t bytes = 512 * MIB, slack = 64 * MIB, before = state(s, KIT_USER).free_bytes;
+    struct ccl_foreign_ref ref = make_block(s, 0, memory, bytes, 3);
+    IMPORT_PINNED(s, 0, ref, .bytes = bytes, .seed = 3);
+    KIT_DO(s, KIT_OWNER, .op = KIT_FREE);
+    CHECK_EQ(clean(s).regions, 1);
+    KIT_DO(s, KIT_USER, .op = KIT_LOOK, .bytes = bytes, .seed = 3);
+    int is_held = state(s, KIT_USER).free_bytes < before - bytes + slack;
+    unpin(s, 0);
+    CHECK_EQ(clean(s).allocations, 0);
+    return is_held && state(s, KIT_USER).free_bytes + slack > before;
+}
+
 static void test_frees(void)
 {
     struct kit_scene s;
-    size_t bytes = 512 * MIB, slack = 64 * MIB;
     kit_open(&s);
     for (enum kit_memory memory = KIT_MALLOC; memory <= KIT_CHUNKS; memory++) {
-        size_t before = state(&s, KIT_USER).free_bytes;
-        struct ccl_foreign_ref ref = make_block(&s, 0, memory, bytes, 3);
-        IMPORT_PINNED(&s, 0, ref, .bytes = bytes, .seed = 3);
-        KIT_DO(&s, KIT_OWNER, .op = KIT_FREE);
-        CHECK_EQ(clean(&s).regions, 1);
-        KIT_DO(&s, KIT_USER, .op = KIT_LOOK, .bytes = bytes, .seed = 3);
-        CHECK(state(&s, KIT_USER).free_bytes < before - bytes + slack);
-        unpin(&s, 0);
-        CHECK_EQ(clean(&s).allocations, 0);
-        CHECK(state(&s, KIT_USER).free_bytes + slack > before);
+        int attempt = 0;
+        while (!frees(&s, memory)) CHECK(++attempt < ATTEMPTS);
     }
     kit_close(&s);
 }
 
-static void test_dies(void)
+static int dies(void)
 {
     struct kit_scene s;
     size_t bytes = 256 * MIB, slack = 64 * MIB;
@@ -279,8 +288,15 @@ static void test_dies(void)
         unpin(&s, i);
     }
     CHECK_EQ(KIT_DO(&s, KIT_USER, .op = KIT_COLLECT).usage.allocations, 0);
-    CHECK(state(&s, KIT_USER).free_bytes + slack > before);
+    int is_back = state(&s, KIT_USER).free_bytes + slack > before;
     kit_close(&s);
+    return is_back;
+}
+
+static void test_dies(void)
+{
+    int attempt = 0;
+    while (!dies()) CHECK(++attempt < ATTEMPTS);
 }
 
 /* ---- limits and pins ---- */
