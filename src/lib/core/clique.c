@@ -186,6 +186,7 @@ static void free_clique(struct ccl_clique *clique)
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
         ccl_track_free(&clique->execs[e].track);
+        ccl_free(clique->execs[e].holds);
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_reach_close(clique);

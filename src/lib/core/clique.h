@@ -44,6 +44,12 @@ struct ccl_sets {
     struct ccl_set *captured; /* with gates, in graphs */
 };
 
+/* A member of a set that is to be held by a gate. */
+struct ccl_hold {
+    struct ccl_set *set;
+    uint16_t member;
+};
+
 /* Sends and receives inside an executor of a GPU, core/messages.c. */
 struct ccl_set_list {
     struct ccl_set **sets;
@@ -89,6 +95,8 @@ struct ccl_exec {
     struct ccl_sets collectives;
     struct ccl_set *open; /* first of them that is not launched */
     struct ccl_messages messages;
+    struct ccl_hold *holds; /* members whose gates are to be put up, core/meet.c */
+    size_t nholds, holds_room;
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */

@@ -30,6 +30,7 @@ enum ccl_set_event {
 
 struct ccl_member {
     struct ccl_record record;
+    struct ccl_gate *gate;                 /* that holds it, if one does */
     chorus_event_t ready;                  /* made at first use, kept with the set */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
     uint8_t own;                           /* parked on a stream that only its thread may use */

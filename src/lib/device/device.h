@@ -95,6 +95,9 @@ struct ccl_device_ops {
     const struct ccl_foreign_ops *foreign; /* device/foreign.h; NULL: there is none */
 
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
+    /* A launch returns when the kernel is done (CUDA_LAUNCH_BLOCKING): a gate would hold its
+     * caller. NULL: it never does. */
+    int (*launches_block)(void);
     /* The arena that large blocks of alloc lie in, made at the first call. */
     void (*arena)(struct ccl_arena *out);
     /* Lets what the thread has launched take its first step. Called after launches, with no lock
