@@ -352,11 +352,11 @@ test:
 # On a machine with a GPU.
 gpu-test:
 	@$(MAKE) $(jobs) tests gpu
-	@scripts/run-tests $B --gpu -j 4
+	@scripts/run-tests $B --gpu -j 6
 gpu-test-all:
 	$(if $(SLICE),,$(error which part? SLICE=i/N))
 	@$(MAKE) $(jobs) tests
-	@GPU_SLICE='$(SLICE)' scripts/run-tests $B --gpu -j 4 --filter test_matrix --filter test_random
+	@GPU_SLICE='$(SLICE)' scripts/run-tests $B --gpu -j 6 --filter test_matrix --filter test_random
 sanitize:
 	@$(MAKE) $(jobs) tests
 	@scripts/sanitize $B

@@ -92,6 +92,7 @@ LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/lead.c
 LIB_SRCS += src/lib/core/lead_run.c
+LIB_SRCS += src/lib/core/lead_stage.c
 LIB_SRCS += src/lib/core/mail.c
 LIB_SRCS += src/lib/core/meet.c
 LIB_SRCS += src/lib/core/messages.c
@@ -118,6 +119,7 @@ LIB_SRCS += src/lib/api/argcheck.c
 LIB_SRCS += src/lib/api/config.c
 
 # What the library has of CUDA, compiled where nvcc is found.
+CU_SRCS += src/lib/device/cuda_block.c
 CU_SRCS += src/lib/device/cuda_device.c
 CU_SRCS += src/lib/device/cuda_dl.c
 CU_SRCS += src/lib/device/cuda_export.c
@@ -125,6 +127,7 @@ CU_SRCS += src/lib/device/cuda_import.c
 CU_SRCS += src/lib/device/cuda_mem.c
 CU_SRCS += src/lib/device/cuda_pool.c
 CU_SRCS += src/lib/device/cuda_region.c
+CU_SRCS += src/lib/device/cuda_staging.c
 CU_SRCS += src/lib/device/cuda_stream.c
 CU_SRCS += src/lib/kernel/cuda_gate.cu
 CU_SRCS += src/lib/kernel/cuda_launch.cu

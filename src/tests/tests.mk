@@ -198,6 +198,7 @@ UNIT_BENCHES += fit_costs
 
 # Questions to CUDA and a GPU, one program, compiled by nvcc where it is found; `make probes`.
 PROBE_SRCS += src/tests/probe/args.cu
+PROBE_SRCS += src/tests/probe/blocks.cu
 PROBE_SRCS += src/tests/probe/calls.cu
 PROBE_SRCS += src/tests/probe/copies.cu
 PROBE_SRCS += src/tests/probe/gates.cu
@@ -213,13 +214,20 @@ PROBE_SRCS += src/tests/probe/threads.cu
 PROBE_SRCS += src/tests/probe/words.cu
 
 # Tests of the CUDA device's parts: NAME stands for src/tests/gpu/NAME.c and builds build/gpu/NAME
-# by `make gpu` where nvcc is, like a unit test. They skip their cases where no GPU is.
+# by `make gpu` where nvcc is, like a unit test. test_foreign skips its cases where no GPU is.
 CUDA_TESTS += test_foreign
+CUDA_TESTS += test_staging
+test_foreign_SRCS += src/tests/gpu/foreign_blocks.c
 test_foreign_SRCS += src/tests/gpu/foreign_kernels.cu
 test_foreign_SRCS += src/tests/gpu/foreign_kit.c
 test_foreign_SRCS += src/tests/gpu/foreign_server.c
+test_foreign_SRCS += src/tests/gpu/foreign_steps.c
 test_foreign_SRCS += src/tests/gpu/foreign_storm.c
 test_foreign_SRCS += src/tests/gpu/foreign_torture.c
+test_staging_SRCS += src/tests/core/kit.c
+test_staging_SRCS += src/tests/core/procs.c
+test_staging_SRCS += src/tests/gpu/driver.c
+test_staging_SRCS += src/tests/gpu/staging_memory.c
 # Programs for a machine with a GPU: NAME stands for src/tests/gpu/NAME.cu and builds build/gpu/NAME
 # by `make gpu` where nvcc is, with the sources that all share. Further sources: NAME_SRCS += …
 GPU_PROGRAMS += bench_fold

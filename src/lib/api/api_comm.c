@@ -133,9 +133,9 @@ static ncclResult_t check_devices(int ndev, const int *devlist, int ndevices)
         for (int j = 0; j < i && !shared; j++)
             if (devlist[j] == devlist[i])
                 return ccl_err(ncclInvalidUsage,
-                               "%s: devlist[%d] and devlist[%d] are both device %d; set "
-                               "NCCL_MULTI_RANK_GPU_ENABLE=1 to share it",
-                               function, j, i, devlist[i]);
+                               "%s: devlist[%d] and devlist[%d], of ranks %d and %d, are both "
+                               "device %d; set NCCL_MULTI_RANK_GPU_ENABLE=1 to share it",
+                               function, j, i, j, i, devlist[i]);
     }
     return ncclSuccess;
 }

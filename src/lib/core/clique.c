@@ -15,6 +15,7 @@
 #include "core/schedule.h"
 #include "core/set.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,14 +67,14 @@ struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank)
 
 /* ---- making ---- */
 
-/* Held for microseconds by threads that come together: who finds it taken spins first. */
-static void init_lock(pthread_mutex_t *lock)
+void ccl_exec_lock(struct ccl_exec *exec)
 {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
+    enum { SPINS = 64, YIELDS = 16 };
+    for (int i = 0; i < SPINS + YIELDS; i++) {
+        if (pthread_mutex_trylock(&exec->lock) == 0) return;
+        if (i >= SPINS) sched_yield();
+    }
+    pthread_mutex_lock(&exec->lock);
 }
 
 /* Which of the executor's ranks this process has. */
@@ -102,7 +103,7 @@ static ncclResult_t make_exec(struct ccl_clique *clique, uint16_t e)
         return ncclSuccess;
     }
     clique->nlocal_execs++;
-    init_lock(&exec->lock);
+    pthread_mutex_init(&exec->lock, NULL);
     exec->view = (struct ccl_view){
         .nranks = topo->nranks,
         .nexecs = topo->nexecs,
@@ -185,6 +186,7 @@ static void free_clique(struct ccl_clique *clique)
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
         ccl_track_free(&clique->execs[e].track);
+        ccl_free(clique->execs[e].holds);
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
     ccl_reach_close(clique);

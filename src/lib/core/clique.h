@@ -44,6 +44,12 @@ struct ccl_sets {
     struct ccl_set *captured; /* with gates, in graphs */
 };
 
+/* A member of a set that is to be held by a gate. */
+struct ccl_hold {
+    struct ccl_set *set;
+    uint16_t member;
+};
+
 /* Sends and receives inside an executor of a GPU, core/messages.c. */
 struct ccl_set_list {
     struct ccl_set **sets;
@@ -89,6 +95,8 @@ struct ccl_exec {
     struct ccl_sets collectives;
     struct ccl_set *open; /* first of them that is not launched */
     struct ccl_messages messages;
+    struct ccl_hold *holds; /* members whose gates are to be put up, core/meet.c */
+    size_t nholds, holds_room;
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
@@ -168,6 +176,10 @@ ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
                              enum ccl_proto proto, int is_send, struct ccl_conn **out);
 
+/* Takes the lock of an executor. It is held for microseconds by threads that come together, and all
+ * of them wait for the slowest: who finds it taken gives up its core for a while before it sleeps.
+ */
+void ccl_exec_lock(struct ccl_exec *exec);
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
 /* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,

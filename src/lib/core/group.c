@@ -12,6 +12,7 @@
 #include "core/agree.h"
 #include "core/join.h"
 #include "core/mail.h"
+#include "core/meet.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 
@@ -238,7 +239,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     struct ccl_clique *clique = exec->clique;
     void *before;
     TRY(ccl_device()->enter(records[0].op.comm->device, &before));
-    pthread_mutex_lock(&exec->lock);
+    ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
         if (records[i].op.comm->exec == exec) rc = post_record(exec, &records[i]);
@@ -246,6 +247,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc == ncclSuccess && exec->lead != NULL) rc = ccl_mail_flush(exec);
     if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
+    if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);

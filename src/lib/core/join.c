@@ -57,14 +57,45 @@ static ncclResult_t launch_set(struct ccl_set *set)
     return ccl_meet_leave(set, stream);
 }
 
-ncclResult_t ccl_join_flush(struct ccl_exec *exec, struct ccl_parks *parks)
+ncclResult_t ccl_join_launch(struct ccl_exec *exec)
 {
-    for (struct ccl_set *set = exec->open; set != NULL; set = set->next) {
+    for (struct ccl_set *set = exec->open; set != NULL; set = set->next)
         if (set->state == CCL_SET_COMPLETE) TRY(launch_set(set));
-        if (set->state == CCL_SET_GATHERING) TRY(ccl_meet_hold(set, parks));
-    }
     /* Sets are completed in order, since each rank arrives at them in order. */
     while (exec->open != NULL && exec->open->state == CCL_SET_LAUNCHED)
         exec->open = exec->open->next;
+    return ncclSuccess;
+}
+
+/* A launch touches the streams of all members. It takes half the time in a core that has done so
+ * before, so that the same member's thread launches for all while it is parked. */
+static int hand_over(struct ccl_set *set)
+{
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        struct ccl_member *member = &set->members[i];
+        if (!member->parked || member->own) continue;
+        set->last = i;
+        /* Release: that thread finds a complete set. */
+        atomic_store_explicit(&set->chosen, i + 1, memory_order_release);
+        return 1;
+    }
+    return 0;
+}
+
+/* The first set is the only one that is complete. */
+static int is_single(const struct ccl_exec *exec)
+{
+    if (exec->open == NULL || exec->open->state != CCL_SET_COMPLETE) return 0;
+    for (const struct ccl_set *set = exec->open->next; set != NULL; set = set->next)
+        if (set->state == CCL_SET_COMPLETE) return 0;
+    return 1;
+}
+
+ncclResult_t ccl_join_flush(struct ccl_exec *exec, struct ccl_parks *parks)
+{
+    int is_left = is_single(exec) && hand_over(exec->open);
+    if (!is_left) TRY(ccl_join_launch(exec));
+    for (struct ccl_set *set = exec->open; set != NULL; set = set->next)
+        if (set->state != CCL_SET_LAUNCHED) TRY(ccl_meet_hold(set, parks));
     return ncclSuccess;
 }

@@ -15,4 +15,6 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
 /* After all records of a group end: launches complete sets in issue order, gates the rest or adds
  * them to `parks`. */
 ncclResult_t ccl_join_flush(struct ccl_exec *exec, struct ccl_parks *parks);
+/* Launches all complete sets in issue order. */
+ncclResult_t ccl_join_launch(struct ccl_exec *exec);
 #endif

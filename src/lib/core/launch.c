@@ -389,12 +389,24 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
         .nlanes = 1,
         .is_small = 1,
         .host = ccl_kernel_gate,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_gate),
         .retire = retire_gate,
     };
-    int counts = ccl_device()->retires;
-    atomic_fetch_add_explicit(refs, counts, memory_order_relaxed);
+    atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
     ncclResult_t rc = ccl_launch(comm, stream, &spec);
-    if (rc != ncclSuccess) atomic_fetch_sub_explicit(refs, counts, memory_order_relaxed);
+    if (rc != ncclSuccess) atomic_fetch_sub_explicit(refs, 1, memory_order_relaxed);
     return rc;
+}
+
+ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct ncclComm *comm,
+                              cudaStream_t stream)
+{
+    struct ccl_gates_args args = {.abort_word = &comm->clique->words->abort, .ngates = n};
+    memcpy(args.gates, gates, n * sizeof gates[0]);
+    struct ccl_launch_spec spec = {
+        .args = &args,
+        .args_bytes = sizeof args,
+        .nlanes = 1,
+        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_gates),
+    };
+    return ccl_launch(comm, stream, &spec);
 }

@@ -34,7 +34,10 @@ void ccl_launch_free(struct ccl_exec *exec);
  * others: about what they can move while it is handed over. */
 enum { CCL_SMALL_BYTES = 128 << 10 };
 
-/* Puts a gate on a rank's stream. `refs` counts it until it has retired. */
+/* Puts several gates on a stream of a GPU, which are up at the same time. */
+ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct ncclComm *comm,
+                              cudaStream_t stream);
+/* Puts a gate on a rank's stream of a host device. `refs` counts it until it has retired. */
 ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,
                              _Atomic int *refs);
 

@@ -32,7 +32,7 @@ static uint16_t list_procs(const struct ccl_topo *topo, uint16_t e, uint16_t *pr
 
 /* Words come first, in whole pages. */
 struct layout {
-    size_t sent_at, taken_at, words_bytes, posts_at, ranks_at, letters_at, bytes;
+    size_t sent_at, graphs_at, graph_letters_at, words_bytes, posts_at, ranks_at, letters_at, bytes;
 };
 
 static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t nprocs)
@@ -40,8 +40,11 @@ static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t n
     size_t nlocal = (size_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
     size_t nletters = nlocal * nlocal * CCL_MAIL_DEPTH;
     struct layout lay = {.sent_at = (nprocs + 1u) * CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES};
-    lay.taken_at = lay.sent_at + nletters * sizeof(uint32_t);
-    lay.words_bytes = align(lay.taken_at + nletters * sizeof(uint32_t), PAGE_BYTES);
+    lay.graphs_at = lay.sent_at + 2 * nletters * sizeof(uint32_t);
+    lay.graph_letters_at = lay.graphs_at + 2u * nprocs * CCL_LEAD_GRAPHS * sizeof(uint32_t);
+    lay.words_bytes =
+        align(lay.graph_letters_at + 2 * nlocal * nlocal * CCL_LEAD_GRAPH_MAILS * sizeof(uint32_t),
+              PAGE_BYTES);
     lay.posts_at = lay.words_bytes;
     lay.ranks_at = align(lay.posts_at + nprocs * CCL_LEAD_DEPTH * sizeof(struct ccl_lead_post),
                          CCL_LEAD_LINE_BYTES);
@@ -81,8 +84,10 @@ static ncclResult_t make_lead(struct ccl_exec *exec, const uint16_t *procs, uint
     TRY(CCL_NEW(&lead->importers, nprocs));
     TRY(CCL_NEW(&lead->exporters, nprocs));
     TRY(CCL_NEW(&lead->slots, exec->nlocal));
+    TRY(CCL_NEW(&lead->copies, (size_t)exec->nhere * CCL_LEAD_PINS));
     size_t npairs = (size_t)exec->nlocal * exec->nlocal;
     TRY(CCL_NEW(&lead->counts, npairs));
+    TRY(CCL_NEW(&lead->graph_counts, npairs));
     TRY(CCL_NEW(&lead->mail_pins, npairs * CCL_MAIL_DEPTH));
     return CCL_NEW(&lead->pins, (size_t)CCL_LEAD_DEPTH * exec->nlocal * CCL_LEAD_PINS);
 }
@@ -127,7 +132,9 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     lead->posts = (struct ccl_lead_post *)(void *)(base + lay.posts_at);
     lead->ranks = (struct ccl_lead_rank *)(void *)(base + lay.ranks_at);
     lead->sent = (uint32_t *)(void *)(base + lay.sent_at);
-    lead->taken = (uint32_t *)(void *)(base + lay.taken_at);
+    lead->taken = lead->sent + (size_t)exec->nlocal * exec->nlocal * CCL_MAIL_DEPTH;
+    lead->graph_words = (uint32_t *)(void *)(base + lay.graphs_at);
+    lead->graph_letters = (uint32_t *)(void *)(base + lay.graph_letters_at);
     lead->letters = (struct ccl_mail_post *)(void *)(base + lay.letters_at);
     lead->words_bytes = lay.words_bytes;
     return ccl_device()->words_map(base, lay.words_bytes, &lead->registered);
@@ -265,6 +272,11 @@ void ccl_lead_release(struct ccl_exec *exec)
         uint64_t count = lead->counts[i / CCL_MAIL_DEPTH % npairs];
         __atomic_store_n(&lead->sent[i], (uint32_t)count + (1u << 30), __ATOMIC_RELEASE);
     }
+    /* A graph takes its words back: the thread comes here again and again. */
+    for (size_t i = 0; i < 2u * lead->nprocs * CCL_LEAD_GRAPHS; i++)
+        __atomic_store_n(&lead->graph_words[i], 1, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < 2 * npairs * CCL_LEAD_GRAPH_MAILS; i++)
+        __atomic_store_n(&lead->graph_letters[i], 1, __ATOMIC_RELEASE);
 }
 
 static void stop_thread(struct ccl_lead *lead)
@@ -298,7 +310,11 @@ void ccl_lead_close(struct ccl_exec *exec)
     ccl_free(lead->sockets);
     ccl_free(lead->importers);
     ccl_free(lead->exporters);
+    for (size_t i = 0; i < lead->nkept; i++) ccl_device()->foreign->import_unpin(lead->kept[i]);
+    ccl_free(lead->kept);
+    ccl_lead_stage_close(lead);
     ccl_free(lead->counts);
+    ccl_free(lead->graph_counts);
     ccl_free(lead->mails);
     ccl_free(lead->mail_pins);
     ccl_free(lead->slots);

@@ -23,6 +23,7 @@ struct ccl_lead_rank {
 struct ccl_lead_post {
     uint64_t number;
     struct ccl_call call;
+    uint64_t is_captured;
 };
 
 /* A message between ranks of two processes, core/mail.c: how its sender describes it. Release of
@@ -31,15 +32,30 @@ enum { CCL_MAIL_DEPTH = 256 };
 struct ccl_mail_post {
     uint64_t number, bytes;
     struct ccl_foreign_ref buffer;
+    uint64_t is_captured;
 };
+
+/* What can be captured in the life of a communicator: a graph keeps its words. */
+enum { CCL_LEAD_GRAPHS = 4096, CCL_LEAD_GRAPH_MAILS = 256 };
 
 /* One half of it, in the process that called. Pairs are numbered sender * nlocal + receiver, and
  * messages of a pair from 1. */
 struct ccl_mail {
     struct ccl_op op;
+    struct ccl_staging *staging; /* of a send that is no part of a graph */
     size_t pair;
     uint64_t number;
+    uint64_t capture; /* 0: eager; else `graph` tells its words */
+    uint32_t graph;
     int is_over; /* a receive that was launched, or left to the thread */
+};
+
+/* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
+struct ccl_lead_copy {
+    struct ccl_foreign_ref *ref; /* to where it lies meanwhile */
+    void *user;
+    uint64_t bytes, at;
+    uint8_t goes_in, comes_out;
 };
 
 /* A receive whose sender was late. */
@@ -60,20 +76,35 @@ struct ccl_lead {
     uint16_t nprocs, self; /* processes of the executor; self 0 leads */
     uint16_t *procs;       /* [nprocs] in the clique's numbers */
     int is_leader;
-    char *words;                     /* [nprocs + 1][DEPTH] lines: ready of each, done */
-    struct ccl_lead_post *posts;     /* [nprocs][DEPTH] */
-    struct ccl_lead_rank *ranks;     /* [DEPTH][nlocal] */
-    uint32_t *sent, *taken;          /* [nlocal * nlocal][MAIL_DEPTH] words of messages, by pair */
-    struct ccl_mail_post *letters;   /* [nlocal * nlocal][MAIL_DEPTH] */
-    size_t words_bytes;              /* of all words, for the device */
-    void *registered;                /* as the device sees them */
-    struct ccl_exporter **exporters; /* [nprocs] to each of the others */
-    struct ccl_importer **importers; /* [nprocs] from each */
-    int *sockets;                    /* [nprocs] of both */
+    char *words;                   /* [nprocs + 1][DEPTH] lines: ready of each, done */
+    struct ccl_lead_post *posts;   /* [nprocs][DEPTH] */
+    struct ccl_lead_rank *ranks;   /* [DEPTH][nlocal] */
+    uint32_t *sent, *taken;        /* [nlocal * nlocal][MAIL_DEPTH] words of messages, by pair */
+    struct ccl_mail_post *letters; /* [nlocal * nlocal][MAIL_DEPTH] */
+    uint32_t *graph_words;         /* [2][nprocs][GRAPHS]: ready, done of captured collectives */
+    uint32_t *graph_letters;       /* [2][nlocal * nlocal][GRAPH_MAILS]: sent, taken */
+    uint32_t ngraphs;              /* collectives captured so far */
+    uint32_t *graph_counts;        /* [nlocal * nlocal] messages captured so far */
+    struct ccl_region **kept;      /* mappings that graphs use */
+    size_t nkept, kept_room;
+    size_t words_bytes;                /* of all words, for the device */
+    void *registered;                  /* as the device sees them */
+    struct ccl_exporter **exporters;   /* [nprocs] to each of the others */
+    struct ccl_importer **importers;   /* [nprocs] from each */
+    int *sockets;                      /* [nprocs] of both */
     const char *names[CCL_LEAD_DEPTH]; /* of the operations, for the status */
     uint64_t latest;                   /* number */
     struct ccl_slot *slots;            /* [nlocal] of the set that is being launched */
     struct ccl_region **pins;          /* [DEPTH][nlocal * PINS] of the leader */
+
+    struct ccl_lead_copy *copies; /* [nhere * PINS] of the collective that is being described */
+    size_t ncopies;
+    uint64_t copies_bytes;
+    int is_for_graph;
+    struct ccl_staging *staging; /* kept; NULL: not needed so far */
+    struct ccl_staging *staged;  /* of this collective: that one, or one that a graph keeps */
+    struct ccl_staging **graph_stagings;
+    size_t ngraph_stagings, graph_stagings_room;
 
     uint64_t *counts;       /* [nlocal * nlocal] messages of the pair, by this process */
     struct ccl_mail *mails; /* of the group end in progress */
@@ -101,16 +132,32 @@ static inline struct ccl_lead_post *ccl_lead_post(const struct ccl_lead *lead, u
     return &lead->posts[q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH];
 }
 
-/* How process q finds a buffer of this one; ncclInvalidUsage when it cannot be shared. */
-ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
-                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref);
+/* How process q finds a buffer of this one; span 0: it has to be staged. */
+ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
+                             struct ccl_foreign_ref *ref);
 /* A buffer of process q, mapped and pinned here. */
 ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_foreign_ref *ref,
                            uint64_t bytes, struct ccl_imported *found);
+/* lead_stage.c: the copies of a collective for the leader. After _begin, _add lists them, giving
+ * each its place; _in sets the references and copies; _out copies back unless `rc`, which it
+ * returns, is an error, and is called whenever _in succeeded. */
+void ccl_lead_stage_begin(struct ccl_lead *lead, int is_for_graph);
+ncclResult_t ccl_lead_stage_add(struct ccl_lead *lead, const struct ccl_op *op,
+                                struct ccl_lead_copy copy);
+ncclResult_t ccl_lead_stage_in(struct ccl_lead *lead, cudaStream_t stream);
+ncclResult_t ccl_lead_stage_out(struct ccl_lead *lead, cudaStream_t stream, ncclResult_t rc);
+/* Copies what a send brings for process q. The caller marks mail->staging, where that is set, when
+ * it has been read, and puts it back, after an error, too. */
+ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, uint16_t q,
+                                 struct ccl_foreign_ref *ref);
+/* Buffers go back to the device. */
+void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
 /* lead_run.c: the loop of the thread. */
 void *ccl_lead_thread(void *lead);
+/* A mapping that a graph may use for as long as the communicator lives. */
+ncclResult_t ccl_lead_keep(struct ccl_lead *lead, struct ccl_region **pin);
 /* Nobody uses the mappings of an operation that is over. */
 void ccl_lead_unpin(struct ccl_lead *lead, uint64_t number);
 

@@ -99,17 +99,18 @@ static struct ccl_sock_wait patience(const struct ccl_lead *lead)
     };
 }
 
-ncclResult_t ccl_lead_refer(struct ccl_lead *lead, const struct ccl_op *op, uint16_t q,
-                            const void *buffer, uint64_t bytes, struct ccl_foreign_ref *ref)
+ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
+                             struct ccl_foreign_ref *ref)
 {
     struct ccl_sock_wait wait = patience(lead);
-    TRY(ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
-    if (ref->span != 0) return ncclSuccess;
-    return ccl_err(ncclInvalidUsage,
-                   "nccl%s: rank %d: the memory of buffer %p cannot be shared with the process of "
-                   "rank %d on the same GPU (use cudaMalloc or ncclMemAlloc)",
-                   ccl_coll_name(op->coll), op->comm->rank, buffer,
-                   lead->exec->clique->topo->first_rank[lead->procs[q]]);
+    return ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref);
+}
+
+/* How the leader finds a buffer, or its copy. */
+static ncclResult_t refer(struct ccl_lead *lead, const struct ccl_op *op, struct ccl_lead_copy copy)
+{
+    TRY(ccl_lead_export(lead, 0, copy.user, copy.bytes, copy.ref));
+    return copy.ref->span != 0 ? ncclSuccess : ccl_lead_stage_add(lead, op, copy);
 }
 
 static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *record,
@@ -124,12 +125,15 @@ static ncclResult_t describe(struct ccl_lead *lead, const struct ccl_record *rec
         .has_out = slot.out != NULL && out_bytes > 0,
         .has_scalar_at = slot.scalar_at != NULL,
     };
-    if (rank->has_in) TRY(ccl_lead_refer(lead, op, 0, slot.in, in_bytes, &rank->in));
-    if (rank->has_out) TRY(ccl_lead_refer(lead, op, 0, slot.out, out_bytes, &rank->out));
-    if (rank->has_scalar_at)
-        TRY(ccl_lead_refer(lead, op, 0, slot.scalar_at, ccl_type_bytes(op->type),
-                           &rank->scalar_at));
-    return ncclSuccess;
+    struct ccl_lead_copy in = {&rank->in, (void *)(uintptr_t)slot.in, in_bytes, .goes_in = 1};
+    struct ccl_lead_copy out = {&rank->out, slot.out, out_bytes, .comes_out = 1};
+    struct ccl_lead_copy scalar = {&rank->scalar_at, (void *)(uintptr_t)slot.scalar_at,
+                                   ccl_type_bytes(op->type), .goes_in = 1};
+    /* The root of a broadcast in place is not written to. */
+    if (op->coll == CCL_BROADCAST && slot.in == slot.out) out.comes_out = 0;
+    if (rank->has_in) TRY(refer(lead, op, in));
+    if (rank->has_out) TRY(refer(lead, op, out));
+    return rank->has_scalar_at ? refer(lead, op, scalar) : ncclSuccess;
 }
 
 static struct ccl_lead_rank *ranks_at(const struct ccl_lead *lead, uint64_t number)
@@ -137,24 +141,60 @@ static struct ccl_lead_rank *ranks_at(const struct ccl_lead *lead, uint64_t numb
     return &lead->ranks[(number % CCL_LEAD_DEPTH) * lead->exec->nlocal];
 }
 
-/* Its stream says when the buffers are ready, and waits until they are free again. */
+/* The words of a captured collective. */
+static uint32_t *graph_word(const struct ccl_lead *lead, int is_done, uint16_t q)
+{
+    size_t row = (size_t)is_done * lead->nprocs + q;
+    return &lead->graph_words[row * CCL_LEAD_GRAPHS + lead->ngraphs];
+}
+
+static ncclResult_t check_room_for_graph(const struct ccl_lead *lead, const struct ccl_op *op)
+{
+    if (lead->ngraphs < CCL_LEAD_GRAPHS) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage,
+                   "nccl%s: rank %d: %d collectives were captured with this communicator, whose "
+                   "ranks share a GPU from several processes; more cannot be",
+                   ccl_coll_name(op->coll), op->comm->rank, CCL_LEAD_GRAPHS);
+}
+
+static ncclResult_t capture_member(struct ccl_lead *lead, cudaStream_t stream, uint64_t number)
+{
+    TRY(ccl_device()->word_write(stream, graph_word(lead, 0, lead->self), 1));
+    TRY(ccl_device()->word_take(stream, graph_word(lead, 1, lead->self)));
+    lead->ngraphs++;
+    /* Release publishes the call and the ranks to the leader. */
+    __atomic_store_n(&ccl_lead_post(lead, lead->self, number)->number, number, __ATOMIC_RELEASE);
+    return ncclSuccess;
+}
+
+/* The stream says when the buffers are ready, and waits until they are free again. */
+static ncclResult_t tell_leader(struct ccl_lead *lead, const struct ccl_set *set,
+                                cudaStream_t stream, uint64_t number)
+{
+    struct ccl_lead_post *post = ccl_lead_post(lead, lead->self, number);
+    post->call = set->call;
+    post->is_captured = set->capture != 0;
+    if (set->capture != 0) return capture_member(lead, stream, number);
+    TRY(ccl_device()->word_write(stream, ccl_lead_word(lead, lead->self, number),
+                                 (uint32_t)number));
+    /* Release publishes the call and the ranks to the leader. */
+    __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
+    return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
+                                   (uint32_t)number);
+}
+
 static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
                                uint64_t number)
 {
     struct ccl_exec *exec = lead->exec;
-    struct ccl_lead_post *post = ccl_lead_post(lead, lead->self, number);
+    ccl_lead_stage_begin(lead, set->capture != 0);
     for (uint16_t i = 0; i < exec->nlocal; i++)
         if (exec->member_of[i] != CCL_ELSEWHERE)
             TRY(describe(lead, &set->members[exec->member_of[i]].record,
                          &ranks_at(lead, number)[i]));
     TRY(ccl_launch_choose(set));
-    TRY(ccl_device()->word_write(stream, ccl_lead_word(lead, lead->self, number),
-                                 (uint32_t)number));
-    post->call = set->call;
-    /* Release publishes the call and the ranks to the leader. */
-    __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
-    return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
-                                   (uint32_t)number);
+    TRY(ccl_lead_stage_in(lead, stream));
+    return ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number));
 }
 
 /* ---- the leader ---- */
@@ -208,8 +248,59 @@ static ncclResult_t import_rank(struct ccl_lead *lead, const struct ccl_op *own,
 
 static ncclResult_t compare_posts(struct ccl_lead *lead, const struct ccl_set *set, uint64_t number)
 {
+    for (uint16_t q = 1; q < lead->nprocs; q++) {
+        const struct ccl_lead_post *post = ccl_lead_post(lead, q, number);
+        TRY(ccl_agree_calls(lead->exec->clique, &set->call, &post->call));
+        if (post->is_captured == (set->capture != 0)) continue;
+        return ccl_clique_fail(lead->exec->clique, ncclInvalidUsage, 1,
+                               "collective #%llu: the streams of process %d capture a graph, those "
+                               "of process %d do not",
+                               (unsigned long long)(number - 1),
+                               lead->procs[post->is_captured ? q : 0],
+                               lead->procs[post->is_captured ? 0 : q]);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_lead_keep(struct ccl_lead *lead, struct ccl_region **pin)
+{
+    if (*pin == NULL) return ncclSuccess;
+    TRY(ccl_grow((void **)&lead->kept, lead->nkept, &lead->kept_room, sizeof *lead->kept));
+    lead->kept[lead->nkept++] = *pin;
+    *pin = NULL;
+    return ncclSuccess;
+}
+
+static ncclResult_t import_ranks(struct ccl_lead *lead, const struct ccl_set *set, uint64_t number)
+{
+    struct ccl_exec *exec = lead->exec;
+    const struct ccl_op *op = &set->members[set->last].record.op;
+    ccl_lead_unpin(lead, number);
+    for (uint16_t i = 0; i < exec->nlocal; i++)
+        if (exec->member_of[i] == CCL_ELSEWHERE) TRY(import_rank(lead, op, i, number));
+    return ncclSuccess;
+}
+
+/* Into a graph: words go from 0 to 1 and back in each replay. The others have captured theirs, or
+ * are waited for: nothing else could be put into the graph. */
+static ncclResult_t capture_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                                   uint64_t number)
+{
+    size_t npins = (size_t)lead->exec->nlocal * CCL_LEAD_PINS;
+    if (!wait_until(lead, number, all_posted, UINT64_MAX))
+        return ccl_clique_error(lead->exec->clique);
+    TRY(compare_posts(lead, set, number));
+    TRY(import_ranks(lead, set, number));
+    for (size_t i = 0; i < npins; i++)
+        TRY(ccl_lead_keep(lead, &lead->pins[(number % CCL_LEAD_DEPTH) * npins + i]));
     for (uint16_t q = 1; q < lead->nprocs; q++)
-        TRY(ccl_agree_calls(lead->exec->clique, &set->call, &ccl_lead_post(lead, q, number)->call));
+        TRY(ccl_device()->word_take(stream, graph_word(lead, 0, q)));
+    TRY(ccl_launch_set(set, stream));
+    for (uint16_t q = 1; q < lead->nprocs; q++)
+        TRY(ccl_device()->word_write(stream, graph_word(lead, 1, q), 1));
+    lead->ngraphs++;
+    /* Release: its place among the eager ones is free. */
+    __atomic_store_n(ccl_lead_word(lead, lead->nprocs, number), (uint32_t)number, __ATOMIC_RELEASE);
     return ncclSuccess;
 }
 
@@ -217,12 +308,8 @@ static ncclResult_t compare_posts(struct ccl_lead *lead, const struct ccl_set *s
 static ncclResult_t run_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
                                uint64_t number)
 {
-    struct ccl_exec *exec = lead->exec;
-    const struct ccl_op *op = &set->members[set->last].record.op;
     TRY(compare_posts(lead, set, number));
-    ccl_lead_unpin(lead, number);
-    for (uint16_t i = 0; i < exec->nlocal; i++)
-        if (exec->member_of[i] == CCL_ELSEWHERE) TRY(import_rank(lead, op, i, number));
+    TRY(import_ranks(lead, set, number));
     for (uint16_t q = 1; q < lead->nprocs; q++)
         TRY(ccl_device()->word_wait(stream, ccl_lead_word(lead, q, number), (uint32_t)number));
     TRY(ccl_launch_set(set, stream));
@@ -262,15 +349,13 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
     struct ccl_lead *lead = set->exec->lead;
     const struct ccl_op *op = &set->members[set->last].record.op;
     uint64_t number = set->seq + 1;
-    if (set->capture != 0)
-        return ccl_err(ncclInvalidUsage,
-                       "nccl%s: rank %d: ranks in several processes on one GPU cannot be captured",
-                       ccl_coll_name(op->coll), op->comm->rank);
+    if (set->capture != 0) TRY(check_room_for_graph(lead, op));
     TRY(wait_room(lead, number));
     lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
     __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
     if (!lead->is_leader) return run_member(lead, set, stream, number);
     __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
+    if (set->capture != 0) return capture_leader(lead, set, stream, number);
     /* What is late keeps its order. */
     if (lead->jobs == NULL && wait_until(lead, number, all_posted, PARK_US))
         return run_leader(lead, set, stream, number);
@@ -346,6 +431,7 @@ static void rest(struct ccl_lead *lead)
         if (pthread_cond_timedwait(&lead->wake, &exec->lock, &at) == 0) return;
         pthread_mutex_unlock(&exec->lock);
         tidy(lead);
+        if (has_failed(lead)) ccl_lead_release(exec);
     } else {
         pthread_mutex_unlock(&exec->lock);
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

@@ -77,15 +77,49 @@ ncclResult_t ccl_mail_post(struct ccl_exec *exec, const struct ccl_record *recor
     int is_send = op->coll == CCL_SEND;
     uint16_t mine = local_of(exec, op->comm->rank), its = local_of(exec, op->root);
     size_t pair = is_send ? (size_t)mine * exec->nlocal + its : (size_t)its * exec->nlocal + mine;
-    if (record->capture != 0)
+    if (record->capture != 0 && lead->graph_counts[pair] == CCL_LEAD_GRAPH_MAILS)
         return ccl_err(ncclInvalidUsage,
-                       "nccl%s: ranks %d and %d share a GPU from two processes: that cannot be "
-                       "captured",
-                       ccl_coll_name(op->coll), op->comm->rank, op->root);
+                       "nccl%s: ranks %d and %d, which share a GPU from two processes, have "
+                       "captured %d messages with this communicator; more cannot be",
+                       ccl_coll_name(op->coll), op->comm->rank, op->root, CCL_LEAD_GRAPH_MAILS);
     TRY(ccl_grow((void **)&lead->mails, lead->nmails, &lead->mails_room, sizeof *lead->mails));
-    lead->mails[lead->nmails++] =
-        (struct ccl_mail){.op = *op, .pair = pair, .number = ++lead->counts[pair]};
+    lead->mails[lead->nmails++] = (struct ccl_mail){.op = *op,
+                                                    .pair = pair,
+                                                    .number = ++lead->counts[pair],
+                                                    .capture = record->capture,
+                                                    .graph = lead->graph_counts[pair]};
+    if (record->capture != 0) lead->graph_counts[pair]++;
     return ncclSuccess;
+}
+
+/* ---- what streams do with the words ---- */
+
+static uint32_t *graph_letter(const struct ccl_lead *lead, int is_taken_word,
+                              const struct ccl_mail *mail)
+{
+    size_t npairs = (size_t)lead->exec->nlocal * lead->exec->nlocal;
+    size_t row = (size_t)is_taken_word * npairs + mail->pair;
+    return &lead->graph_letters[row * CCL_LEAD_GRAPH_MAILS + mail->graph];
+}
+
+static ncclResult_t write_word(struct ccl_lead *lead, const struct ccl_mail *mail,
+                               int is_taken_word, cudaStream_t stream)
+{
+    uint32_t *word = is_taken_word ? taken_word(lead, mail->pair, mail->number)
+                                   : sent_word(lead, mail->pair, mail->number);
+    if (mail->capture != 0)
+        return ccl_device()->word_write(stream, graph_letter(lead, is_taken_word, mail), 1);
+    return ccl_device()->word_write(stream, word, (uint32_t)mail->number);
+}
+
+static ncclResult_t await_word(struct ccl_lead *lead, const struct ccl_mail *mail,
+                               int is_taken_word, cudaStream_t stream)
+{
+    const uint32_t *word = is_taken_word ? taken_word(lead, mail->pair, mail->number)
+                                         : sent_word(lead, mail->pair, mail->number);
+    if (mail->capture != 0)
+        return ccl_device()->word_take(stream, graph_letter(lead, is_taken_word, mail));
+    return ccl_device()->word_wait(stream, word, (uint32_t)mail->number);
 }
 
 /* ---- sending ---- */
@@ -101,26 +135,53 @@ static ncclResult_t wait_room(struct ccl_lead *lead, const struct ccl_mail *mail
     return ncclSuccess;
 }
 
-static ncclResult_t speak(struct ccl_lead *lead, const struct ccl_mail *mail)
+/* How the receiver finds the data, or a copy of it. */
+static ncclResult_t refer(struct ccl_lead *lead, struct ccl_mail *mail, struct ccl_mail_post *post)
+{
+    uint16_t q = proc_of(lead, mail->op.root);
+    TRY(ccl_lead_export(lead, q, mail->op.in, post->bytes, &post->buffer));
+    if (post->buffer.span != 0) return ncclSuccess;
+    return ccl_lead_stage_send(lead, mail, q, &post->buffer);
+}
+
+static ncclResult_t speak(struct ccl_lead *lead, struct ccl_mail *mail)
 {
     const struct ccl_op *op = &mail->op;
     struct ccl_mail_post *post = post_of(lead, mail->pair, mail->number);
     TRY(wait_room(lead, mail));
     post->bytes = bytes_of(op);
-    if (post->bytes > 0)
-        TRY(ccl_lead_refer(lead, op, proc_of(lead, op->root), op->in, post->bytes, &post->buffer));
-    TRY(ccl_device()->word_write(op->stream, sent_word(lead, mail->pair, mail->number),
-                                 (uint32_t)mail->number));
+    post->is_captured = mail->capture != 0;
+    if (post->bytes > 0) TRY(refer(lead, mail, post));
+    TRY(write_word(lead, mail, 0, op->stream));
     /* Release publishes the description to the receiver's process. */
     __atomic_store_n(&post->number, mail->number, __ATOMIC_RELEASE);
     return ncclSuccess;
 }
 
+/* The stream goes on when the receiver has the data. */
+static ncclResult_t await_taken(struct ccl_lead *lead, struct ccl_mail *mail)
+{
+    TRY(await_word(lead, mail, 1, mail->op.stream));
+    if (mail->staging == NULL) return ncclSuccess;
+    TRY(ccl_device()->foreign->staging_mark(mail->staging, mail->op.stream));
+    ccl_device()->foreign->staging_put(mail->staging);
+    mail->staging = NULL;
+    return ncclSuccess;
+}
+
 /* ---- receiving ---- */
 
-static ncclResult_t check_size(const struct ccl_lead *lead, const struct ccl_mail *mail)
+static ncclResult_t check_post(const struct ccl_lead *lead, const struct ccl_mail *mail)
 {
-    uint64_t sent = post_of(lead, mail->pair, mail->number)->bytes, asked = bytes_of(&mail->op);
+    const struct ccl_mail_post *post = post_of(lead, mail->pair, mail->number);
+    uint64_t sent = post->bytes, asked = bytes_of(&mail->op);
+    int captures = mail->capture != 0;
+    if ((int)post->is_captured != captures)
+        return ccl_clique_fail(lead->exec->clique, ncclInvalidUsage, 1,
+                               "a message from rank %d to rank %d: the stream of rank %d captures "
+                               "a graph, the other does not",
+                               mail->op.root, mail->op.comm->rank,
+                               captures ? mail->op.comm->rank : mail->op.root);
     if (sent == asked) return ncclSuccess;
     return ccl_clique_fail(lead->exec->clique, ncclInvalidUsage, 1,
                            "rank %d sends %llu bytes to rank %d, which receives %llu",
@@ -145,13 +206,22 @@ static ncclResult_t find_source(struct ccl_lead *lead, const struct ccl_mail *ma
     return ncclSuccess;
 }
 
+/* The mapping stays; release: the place among the eager messages is free. */
+static ncclResult_t keep_for_graph(struct ccl_lead *lead, const struct ccl_mail *mail)
+{
+    TRY(ccl_lead_keep(lead, &lead->mail_pins[place(mail->pair, mail->number)]));
+    __atomic_store_n(taken_word(lead, mail->pair, mail->number), (uint32_t)mail->number,
+                     __ATOMIC_RELEASE);
+    return ncclSuccess;
+}
+
 /* Those in `list` that have come, in one kernel; the others keep their place. */
 static ncclResult_t take_all(struct ccl_lead *lead, struct ccl_mail *const *list, size_t n,
                              cudaStream_t stream)
 {
     struct ccl_moves moves = {.exec = lead->exec, .comm = list[0]->op.comm};
     for (size_t i = 0; i < n; i++) {
-        TRY(check_size(lead, list[i]));
+        TRY(check_post(lead, list[i]));
         if (moves.n == CCL_MAX_LOCAL) {
             TRY(ccl_launch_moves(&moves, stream));
             moves.n = 0;
@@ -159,13 +229,14 @@ static ncclResult_t take_all(struct ccl_lead *lead, struct ccl_mail *const *list
         TRY(find_source(lead, list[i], &moves.pairs[moves.n].in));
         moves.pairs[moves.n].out = list[i]->op.out;
         moves.pairs[moves.n++].bytes = bytes_of(&list[i]->op);
-        TRY(ccl_device()->word_wait(stream, sent_word(lead, list[i]->pair, list[i]->number),
-                                    (uint32_t)list[i]->number));
+        TRY(await_word(lead, list[i], 0, stream));
     }
     TRY(ccl_launch_moves(&moves, stream));
-    for (size_t i = 0; i < n; i++)
-        TRY(ccl_device()->word_write(stream, taken_word(lead, list[i]->pair, list[i]->number),
-                                     (uint32_t)list[i]->number));
+    for (size_t i = 0; i < n; i++) {
+        TRY(write_word(lead, list[i], 1, stream));
+        if (list[i]->capture != 0) TRY(keep_for_graph(lead, list[i]));
+    }
+    if (list[0]->capture != 0) return ncclSuccess;
     return ccl_track_add(&lead->exec->track, stream, NULL);
 }
 
@@ -223,14 +294,16 @@ static int is_send(const struct ccl_mail *mail)
     return mail->op.coll == CCL_SEND;
 }
 
-/* All receives of the group have come, or the time is over. */
+/* All receives of the group have come, or the time is over. A graph takes what is there: its
+ * receives are waited for. */
 static void park(const struct ccl_lead *lead)
 {
     uint64_t start_ns = ccl_clock_ns();
     for (size_t i = 0; i < lead->nmails; i++)
         while (!is_send(&lead->mails[i]) && !has_come(lead, &lead->mails[i])) {
             uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-            if (past_us >= PARK_US || has_failed(lead)) return;
+            int is_late = past_us >= PARK_US && lead->mails[i].capture == 0;
+            if (is_late || has_failed(lead)) return;
             if (past_us >= SPIN_US) sched_yield();
         }
 }
@@ -266,14 +339,14 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
     for (size_t i = 0; i < lead->nmails; i++)
         if (is_send(&lead->mails[i])) TRY(speak(lead, &lead->mails[i]));
     park(lead);
+    TRY(ccl_clique_error(exec->clique));
     for (size_t i = 0; i < lead->nmails; i++)
         if (!is_send(&lead->mails[i]) && !lead->mails[i].is_over) TRY(take_stream(lead, i));
     for (size_t i = 0; i < lead->nmails; i++) {
-        const struct ccl_mail *mail = &lead->mails[i];
+        struct ccl_mail *mail = &lead->mails[i];
         if (!is_send(mail)) continue;
-        TRY(ccl_device()->word_wait(mail->op.stream, taken_word(lead, mail->pair, mail->number),
-                                    (uint32_t)mail->number));
-        TRY(ccl_track_add(&exec->track, mail->op.stream, NULL));
+        TRY(await_taken(lead, mail));
+        if (mail->capture == 0) TRY(ccl_track_add(&exec->track, mail->op.stream, NULL));
     }
     lead->nmails = 0;
     return ncclSuccess;

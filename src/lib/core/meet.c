@@ -1,18 +1,50 @@
 /* meet.c: gates, parks and events between the streams of a set's members and its one kernel. */
 #include "core/meet.h"
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "core/launch.h"
+#include "kernel/kernel.h"
 
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
 {
+    struct ccl_exec *exec = set->exec;
     struct ccl_member *m = &set->members[member];
     m->parked = m->own = 0;
     m->gated = 1;
-    TRY(ccl_launch_gate(&set->gates[set->ngates++], m->record.op.comm, m->record.op.stream,
-                        &set->refs));
-    if (m->record.capture != 0) return ncclSuccess;
-    return ccl_track_add(&set->exec->track, m->record.op.stream, NULL);
+    m->gate = &set->gates[set->ngates++];
+    if (ccl_device()->retires)
+        return ccl_launch_gate(m->gate, m->record.op.comm, m->record.op.stream, &set->refs);
+    TRY(ccl_grow((void **)&exec->holds, exec->nholds, &exec->holds_room, sizeof *exec->holds));
+    exec->holds[exec->nholds++] = (struct ccl_hold){set, member};
+    return ncclSuccess;
+}
+
+/* The gates on the stream of the first that is left, as many as one kernel takes. */
+static ncclResult_t raise_stream(struct ccl_exec *exec)
+{
+    struct ccl_gate *gates[CCL_GATES_MAX];
+    const struct ccl_record *first = NULL;
+    size_t kept = 0;
+    uint32_t n = 0;
+    for (size_t i = 0; i < exec->nholds; i++) {
+        const struct ccl_member *m = &exec->holds[i].set->members[exec->holds[i].member];
+        if (first == NULL) first = &m->record;
+        if (n < CCL_GATES_MAX && m->record.op.stream == first->op.stream)
+            gates[n++] = m->gate;
+        else
+            exec->holds[kept++] = exec->holds[i];
+    }
+    exec->nholds = kept;
+    TRY(ccl_launch_gates(gates, n, first->op.comm, first->op.stream));
+    if (first->capture != 0) return ncclSuccess;
+    return ccl_track_add(&exec->track, first->op.stream, NULL);
+}
+
+ncclResult_t ccl_meet_raise(struct ccl_exec *exec)
+{
+    while (exec->nholds > 0) TRY(raise_stream(exec));
+    return ncclSuccess;
 }
 
 ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks)

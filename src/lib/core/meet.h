@@ -11,8 +11,11 @@
 #include "core/park.h"
 #include "core/set.h"
 
-/* Puts a gate on the stream of a member that has arrived. */
+/* A gate is to hold the stream of a member that has arrived. On a GPU all those of a stream are put
+ * up by the next ccl_meet_raise, at the same time: none of a group's operations waits for another
+ * one that the program did not put before it. */
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member);
+ncclResult_t ccl_meet_raise(struct ccl_exec *exec);
 /* Members of an incomplete set that arrived in this group end wait for the others. */
 ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks);
 /* Before the launch: the kernel's stream waits for the members that no gate holds.

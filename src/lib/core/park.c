@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/join.h"
 #include "core/meet.h"
 
 #include <sched.h>
@@ -29,62 +30,136 @@ static int is_launched(const struct ccl_set *set)
     return atomic_load_explicit(&set->is_launched, memory_order_acquire);
 }
 
-/* 1: launched; 0: the deadline has passed or the communicator failed. */
-static int wait_launch(const struct ccl_set *set, uint64_t start_ns)
+enum outcome { LAUNCHED, CHOSEN, LATE };
+
+/* Waits for the rest to arrive. Once they have, some thread launches the set at once. LATE also
+ * when the communicator failed. Acquire pairs with the choice. */
+static enum outcome wait_launch(const struct ccl_set *set, uint16_t member, uint64_t start_ns)
 {
+    int no_gates = ccl_device()->launches_block != NULL && ccl_device()->launches_block();
     while (!is_launched(set)) {
+        int chosen = atomic_load_explicit(&set->chosen, memory_order_acquire);
+        if (chosen == member + 1) return CHOSEN;
         uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-        if (past_us >= PARK_US || ccl_clique_error(set->exec->clique) != ncclSuccess) return 0;
+        if (past_us >= PARK_US && (chosen != 0 || !no_gates)) return LATE;
+        if (ccl_clique_error(set->exec->clique) != ncclSuccess) return LATE;
         if (past_us >= SPIN_US) sched_yield();
     }
-    return 1;
+    return LAUNCHED;
+}
+
+static int device_of(const struct ccl_set *set)
+{
+    return set->members[set->last].record.op.comm->device;
+}
+
+/* For all members, unless another thread has done it meanwhile. */
+static ncclResult_t launch(struct ccl_set *set)
+{
+    struct ccl_exec *exec = set->exec;
+    void *before;
+    TRY(ccl_device()->enter(device_of(set), &before));
+    ccl_exec_lock(exec);
+    ncclResult_t rc = ccl_clique_error(exec->clique);
+    if (rc == ncclSuccess && !is_launched(set)) rc = ccl_join_launch(exec);
+    if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
+    if (rc != ncclSuccess && ccl_clique_error(exec->clique) == ncclSuccess)
+        ccl_clique_fail(exec->clique, rc, 1, "%s", ccl_err_last());
+    pthread_mutex_unlock(&exec->lock);
+    ccl_device()->leave(before);
+    return rc;
 }
 
 /* The set is launched. */
 static ncclResult_t go_on(const struct ccl_set *set, uint16_t member)
 {
     const struct ccl_member *m = &set->members[member];
-    return m->own ? ccl_device()->base.stream_wait(m->record.op.stream, set->done) : ncclSuccess;
+    void *before;
+    if (!m->own) return ncclSuccess;
+    TRY(ccl_device()->enter(m->record.op.comm->device, &before));
+    ncclResult_t rc = ccl_device()->base.stream_wait(m->record.op.stream, set->done);
+    ccl_device()->leave(before);
+    return rc;
 }
 
-/* Nobody came: the member's stream gets a gate, unless they came just now. */
-static ncclResult_t leave(struct ccl_set *set, uint16_t member)
+/* Release: the set is not looked at any more and may be used again. */
+static void drop(struct ccl_set *set)
 {
-    struct ccl_exec *exec = set->exec;
-    pthread_mutex_lock(&exec->lock);
-    ncclResult_t rc = ccl_clique_error(exec->clique);
-    int launched = is_launched(set);
-    if (rc == ncclSuccess && !launched) rc = ccl_meet_gate(set, member);
-    pthread_mutex_unlock(&exec->lock);
-    if (rc != ncclSuccess || !launched) return rc;
-    return go_on(set, member);
+    atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
 }
 
-static ncclResult_t end_park(const struct ccl_park *park, uint64_t start_ns)
+/* Returns 0 when the member is late: nobody has come. */
+static int end_park(const struct ccl_park *park, uint64_t start_ns, ncclResult_t *rc)
 {
     struct ccl_set *set = park->set;
-    ncclResult_t rc;
+    enum outcome outcome = wait_launch(set, park->member, start_ns);
+    if (outcome == LATE) return 0;
+    *rc = outcome == CHOSEN ? launch(set) : go_on(set, park->member);
+    drop(set);
+    return 1;
+}
+
+/* Nobody came: the members' streams get gates, unless they came just now. Whoever is late itself
+ * launches what is complete. Under the lock. */
+static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *parks)
+{
+    TRY(ccl_clique_error(exec->clique));
+    for (size_t i = 0; i < parks->n; i++) {
+        struct ccl_set *set = parks->list[i].set;
+        if (set->exec != exec || is_launched(set)) continue;
+        if (set->state == CCL_SET_GATHERING)
+            TRY(ccl_meet_gate(set, parks->list[i].member));
+        else
+            TRY(ccl_join_launch(exec));
+    }
+    return ccl_meet_raise(exec);
+}
+
+/* The late members of one executor. */
+static ncclResult_t leave(struct ccl_exec *exec, struct ccl_parks *parks)
+{
     void *before;
-    TRY(ccl_device()->enter(set->members[park->member].record.op.comm->device, &before));
-    if (wait_launch(set, start_ns))
-        rc = go_on(set, park->member);
-    else
-        rc = leave(set, park->member);
-    ccl_device()->leave(before);
-    /* Release: the set is not looked at any more and may be used again. */
-    atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
+    ncclResult_t rc = ccl_device()->enter(device_of(parks->list[0].set), &before);
+    int entered = rc == ncclSuccess;
+    ccl_exec_lock(exec);
+    if (rc == ncclSuccess) rc = gate_late(exec, parks);
+    if (rc != ncclSuccess && ccl_clique_error(exec->clique) == ncclSuccess)
+        ccl_clique_fail(exec->clique, rc, 1, "%s", ccl_err_last());
+    pthread_mutex_unlock(&exec->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < parks->n; i++) {
+        const struct ccl_park park = parks->list[i];
+        if (park.set->exec != exec) {
+            parks->list[kept++] = park;
+            continue;
+        }
+        if (rc == ncclSuccess && is_launched(park.set)) rc = go_on(park.set, park.member);
+        drop(park.set);
+    }
+    parks->n = kept;
+    if (entered) ccl_device()->leave(before);
+    return rc;
+}
+
+static ncclResult_t park_all(struct ccl_parks *parks)
+{
+    ncclResult_t rc = ncclSuccess;
+    uint64_t start_ns = ccl_clock_ns();
+    size_t nlate = 0;
+    for (size_t i = 0; i < parks->n; i++) {
+        ncclResult_t ended = ncclSuccess;
+        if (!end_park(&parks->list[i], start_ns, &ended)) parks->list[nlate++] = parks->list[i];
+        if (rc == ncclSuccess) rc = ended;
+    }
+    parks->n = nlate;
+    while (parks->n > 0) {
+        ncclResult_t left = leave(parks->list[0].set->exec, parks);
+        if (rc == ncclSuccess) rc = left;
+    }
     return rc;
 }
 
 ncclResult_t ccl_park_all(struct ccl_parks *parks)
 {
-    if (parks->n == 0) return ncclSuccess;
-    ncclResult_t rc = ncclSuccess;
-    uint64_t start_ns = ccl_clock_ns();
-    for (size_t i = 0; i < parks->n; i++) {
-        ncclResult_t ended = end_park(&parks->list[i], start_ns);
-        if (rc == ncclSuccess) rc = ended;
-    }
-    parks->n = 0;
-    return rc;
+    return parks->n > 0 ? park_all(parks) : ncclSuccess;
 }

@@ -23,6 +23,7 @@ ncclResult_t ccl_cuda_fill(void *memory, int byte, size_t bytes, cudaStream_t st
 ncclResult_t ccl_cuda_words_map(void *memory, size_t bytes, void **mapped);
 ncclResult_t ccl_cuda_words_unmap(void *memory);
 ncclResult_t ccl_cuda_word_write(cudaStream_t stream, uint32_t *word, uint32_t value);
+ncclResult_t ccl_cuda_word_take(cudaStream_t stream, uint32_t *word);
 ncclResult_t ccl_cuda_word_wait(cudaStream_t stream, const uint32_t *word, uint32_t value);
 
 /* cuda_pool.c */

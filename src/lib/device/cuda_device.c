@@ -13,6 +13,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -127,6 +128,18 @@ static ncclResult_t launch(cudaStream_t stream, const struct ccl_launch_spec *sp
     return ccl_cuda_check((cudaError_t)spec->cuda(spec->args, stream), "kernel launch");
 }
 
+static int launches_block(void)
+{
+    static int asked; /* 0: not asked yet, 1: no, 2: yes; whoever asks finds the same */
+    int answer = __atomic_load_n(&asked, __ATOMIC_RELAXED);
+    if (answer == 0) {
+        const char *text = getenv("CUDA_LAUNCH_BLOCKING");
+        answer = text != NULL && atoi(text) != 0 ? 2 : 1;
+        __atomic_store_n(&asked, answer, __ATOMIC_RELAXED);
+    }
+    return answer == 2;
+}
+
 /* There is none: memory of a GPU reaches other processes by handles. */
 static void get_arena(struct ccl_arena *out)
 {
@@ -179,6 +192,11 @@ static const struct ccl_foreign_ops foreign = {
     .import_buffer = ccl_import_buffer,
     .import_unpin = ccl_import_unpin,
     .import_collect = ccl_import_collect,
+    .staging_can_stand_for = ccl_staging_can_stand_for,
+    .staging_take = ccl_staging_take,
+    .staging_mark = ccl_staging_mark,
+    .staging_follow = ccl_staging_follow,
+    .staging_put = ccl_staging_put,
 };
 
 const struct ccl_device_ops ccl_device_cuda = {
@@ -223,8 +241,10 @@ const struct ccl_device_ops ccl_device_cuda = {
     .words_unmap = ccl_cuda_words_unmap,
     .word_write = ccl_cuda_word_write,
     .word_wait = ccl_cuda_word_wait,
+    .word_take = ccl_cuda_word_take,
     .foreign = &foreign,
     .launch = launch,
+    .launches_block = launches_block,
     .arena = get_arena,
     .advance = advance,
     .hold = hold,

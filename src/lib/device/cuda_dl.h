@@ -31,6 +31,9 @@
     X(cuStreamWaitValue32)                                                                         \
     X(cuStreamWriteValue32)
 
+/* Attributes of a pointer's physical memory; older headers do not have them, nor older drivers. */
+enum { CCL_POINTER_MAPPING_BYTES = 18, CCL_POINTER_MAPPING_BASE = 19, CCL_POINTER_BLOCK_ID = 20 };
+
 struct ccl_driver {
 #define CCL_DRIVER_MEMBER(name) __typeof__(name) *name;
     CCL_DRIVER_FUNCTIONS(CCL_DRIVER_MEMBER)

@@ -20,13 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NBUCKETS = 256, FIRST_SWEEP = 64, SWEEP_WAIT_MS = 1000 };
+enum { NBUCKETS = 256, FIRST_SWEEP = 64, SWEEP_WAIT_MS = 1000, BLOCK_BYTES = 2 << 20 };
 
 /* An allocation; kind 0: it cannot be exported. */
 struct part {
     char *base;
     size_t bytes;
-    uint64_t id;
+    uint64_t id, block, place;
     enum ccl_share_kind kind;
 };
 
@@ -116,6 +116,25 @@ static ncclResult_t ask_facts(const char *address, struct facts *facts)
                       (CUdeviceptr)address);
 }
 
+/* The block that an allocation of cudaMalloc is a part of: the importer has to know, as it can open
+ * a block only once. A driver that does not tell has whole blocks of large allocations only. */
+static void describe_block(struct part *part)
+{
+    CUpointer_attribute asked[] = {(CUpointer_attribute)CCL_POINTER_MAPPING_BASE,
+                                   (CUpointer_attribute)CCL_POINTER_BLOCK_ID};
+    CUdeviceptr base = 0;
+    unsigned long long block = 0;
+    void *to[] = {&base, &block};
+    CUresult result =
+        ccl_driver()->cuPointerGetAttributes(2, asked, to, (CUdeviceptr)(uintptr_t)part->base);
+    if (result == CUDA_SUCCESS && block != 0) {
+        part->block = block;
+        part->place = (CUdeviceptr)(uintptr_t)part->base - base;
+    } else if (part->bytes % BLOCK_BYTES != 0) {
+        part->kind = 0;
+    }
+}
+
 /* Memory of a pool is never exported, whatever the pool allows: an importer would have to free it
  * before its owner does, whom nobody can ask to wait. */
 static ncclResult_t describe(char *address, struct part *part)
@@ -130,6 +149,7 @@ static ncclResult_t describe(char *address, struct part *part)
         part->kind = CCL_SHARE_LEGACY;
         part->base = (char *)facts.range;
         part->bytes = facts.range_bytes;
+        describe_block(part);
     } else if ((facts.handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
         part->kind = CCL_SHARE_CHUNK;
         TRY(CCL_DRIVER(cuMemGetAddressRange, &base, &part->bytes, (CUdeviceptr)address));
@@ -153,6 +173,14 @@ static ncclResult_t past_allocation(const char *address, size_t bytes)
                    (const void *)address);
 }
 
+/* Only chunks make one buffer together, whatever lies behind other memory. */
+static int goes_on(const struct part *part, const struct part *next)
+{
+    if (part->kind != CCL_SHARE_CHUNK || next->id == 0) return 0;
+    return next->kind == 0 ||
+           (next->kind == CCL_SHARE_CHUNK && next->base == part->base + part->bytes);
+}
+
 /* The allocations of a buffer; *nparts = 0 where one of them cannot be exported. */
 static ncclResult_t list_parts(char *address, size_t bytes, struct part **parts, size_t *nparts)
 {
@@ -164,15 +192,11 @@ static ncclResult_t list_parts(char *address, size_t bytes, struct part **parts,
     while (at < end) {
         struct part part;
         TRY_GOTO(rc, describe(at, &part), fail);
-        if (*nparts > 0 && (part.id == 0 || part.base != at)) {
+        if (*nparts > 0 && !goes_on(&(*parts)[*nparts - 1], &part)) {
             rc = past_allocation(address, bytes);
             goto fail;
         }
         if (part.kind == 0) goto fail;
-        if (*nparts > 0 && part.kind != CCL_SHARE_CHUNK) {
-            rc = past_allocation(address, bytes);
-            goto fail;
-        }
         TRY_GOTO(rc, ccl_grow((void **)parts, *nparts, &room, sizeof part), fail);
         (*parts)[(*nparts)++] = part;
         at = part.base + part.bytes;
@@ -293,6 +317,8 @@ static ncclResult_t send_part(const struct ccl_exporter *exporter, struct ccl_sh
     int fd = -1, code;
     share->id = part->id;
     share->bytes = part->bytes;
+    share->block = part->block;
+    share->place = part->place;
     share->kind = part->kind;
     if (part->kind == CCL_SHARE_LEGACY) {
         TRY(ccl_cuda_check(cudaIpcGetMemHandle(&share->legacy, part->base), "cudaIpcGetMemHandle"));

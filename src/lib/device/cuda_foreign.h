@@ -51,6 +51,24 @@ ncclResult_t ccl_export_buffer(struct ccl_exporter *exporter, const void *addres
  * called now and then; what would not fit the socket is told next time. */
 ncclResult_t ccl_export_sweep(struct ccl_exporter *exporter);
 
+/* ---- buffers for what cannot be exported ---- */
+
+/* A buffer that can, of the device that was current when it was taken. */
+struct ccl_staging {
+    char *memory;
+    size_t bytes;
+};
+
+/* Whether streams can copy from and to this memory by themselves: CUDA knows it. */
+int ccl_staging_can_stand_for(const void *address);
+/* One whose latest use is over, mostly without a call that waits for anything. */
+ncclResult_t ccl_staging_take(size_t bytes, struct ccl_staging **out);
+/* A use ends where the stream is now; and a stream waits for the end of the latest use. */
+ncclResult_t ccl_staging_mark(struct ccl_staging *staging, cudaStream_t stream);
+ncclResult_t ccl_staging_follow(struct ccl_staging *staging, cudaStream_t stream);
+/* Gives it back, its latest use may go on. NULL is fine. */
+void ccl_staging_put(struct ccl_staging *staging);
+
 /* ---- the end of who runs the kernel ---- */
 
 struct ccl_importer;
@@ -86,9 +104,10 @@ struct ccl_import_limits {
 };
 void ccl_import_limit(struct ccl_import_limits limits);
 
-/* What is mapped, and how many allocations are held open, for tests and the status. */
+/* What is mapped, how many allocations are held open, and in how many blocks of cudaMalloc the
+ * mapped ones lie, for tests and the status. */
 struct ccl_import_usage {
-    size_t regions, bytes, allocations;
+    size_t regions, bytes, allocations, blocks;
 };
 struct ccl_import_usage ccl_import_usage(void);
 

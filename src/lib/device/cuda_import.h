@@ -17,6 +17,14 @@ struct ccl_piece;
 ncclResult_t ccl_piece_get(const struct ccl_share *share, int fd, struct ccl_piece **out);
 void ccl_piece_put(struct ccl_piece *piece);
 
+/* A block of another process's cudaMalloc that is open here, cuda_block.c. Opens the one that an
+ * allocation lies in on the current device `device`, or counts once more that it is open. */
+struct ccl_block;
+ncclResult_t ccl_block_open(const struct ccl_share *share, int device, struct ccl_block **out,
+                            char **address);
+ncclResult_t ccl_block_close(struct ccl_block *block);
+size_t ccl_block_count(void);
+
 /* The region of these pieces on a device, counted. It takes over the caller's array and what it
  * counts of the pieces, also when it fails. Nothing is mapped yet. */
 ncclResult_t ccl_region_get(int device, struct ccl_piece **pieces, size_t npieces,

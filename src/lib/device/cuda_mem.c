@@ -59,3 +59,10 @@ ncclResult_t ccl_cuda_word_wait(cudaStream_t stream, const uint32_t *word, uint3
     return CCL_DRIVER(cuStreamWaitValue32, stream, (CUdeviceptr)(uintptr_t)word, value,
                       CU_STREAM_WAIT_VALUE_GEQ);
 }
+
+ncclResult_t ccl_cuda_word_take(cudaStream_t stream, uint32_t *word)
+{
+    TRY(CCL_DRIVER(cuStreamWaitValue32, stream, (CUdeviceptr)(uintptr_t)word, 1,
+                   CU_STREAM_WAIT_VALUE_EQ));
+    return ccl_cuda_word_write(stream, word, 0);
+}

@@ -28,9 +28,10 @@ struct ccl_region {
     int device;
     struct ccl_piece **pieces;
     size_t npieces, bytes;
-    char *base;    /* NULL: not mapped */
-    size_t refs;   /* importers that know it */
-    uint64_t used; /* when it was, by `turn` */
+    char *base;              /* NULL: not mapped */
+    struct ccl_block *block; /* what it is a part of, of cudaMalloc */
+    size_t refs;             /* importers that know it */
+    uint64_t used;           /* when it was, by `turn` */
     _Atomic size_t pins;
 };
 
@@ -53,6 +54,7 @@ struct ccl_import_usage ccl_import_usage(void)
     pthread_mutex_lock(&lock);
     struct ccl_import_usage seen = usage;
     pthread_mutex_unlock(&lock);
+    seen.blocks = ccl_block_count();
     return seen;
 }
 
@@ -132,12 +134,7 @@ static ncclResult_t say_unmapped(const struct ccl_region *region, ncclResult_t r
 
 static ncclResult_t map_legacy(struct ccl_region *region)
 {
-    void *base;
-    TRY(ccl_cuda_check(cudaIpcOpenMemHandle(&base, region->pieces[0]->share.legacy,
-                                            cudaIpcMemLazyEnablePeerAccess),
-                       "cudaIpcOpenMemHandle"));
-    region->base = base;
-    return ncclSuccess;
+    return ccl_block_open(&region->pieces[0]->share, region->device, &region->block, &region->base);
 }
 
 /* Unmaps the first `npieces` chunks and gives the addresses back. */
@@ -187,8 +184,7 @@ static ncclResult_t map(struct ccl_region *region)
 static ncclResult_t unmap(struct ccl_region *region)
 {
     if (region->base == NULL) return ncclSuccess;
-    if (region->pieces[0]->share.kind == CCL_SHARE_LEGACY)
-        return ccl_cuda_check(cudaIpcCloseMemHandle(region->base), "cudaIpcCloseMemHandle");
+    if (region->pieces[0]->share.kind == CCL_SHARE_LEGACY) return ccl_block_close(region->block);
     return unmap_chunks(region, (CUdeviceptr)region->base, region->npieces);
 }
 

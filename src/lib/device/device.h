@@ -90,9 +90,14 @@ struct ccl_device_ops {
     ncclResult_t (*words_unmap)(void *memory);
     ncclResult_t (*word_write)(cudaStream_t stream, uint32_t *word, uint32_t value);
     ncclResult_t (*word_wait)(cudaStream_t stream, const uint32_t *word, uint32_t value);
+    /* For graphs, which cannot count: waits until the word is 1 and makes it 0 again. */
+    ncclResult_t (*word_take)(cudaStream_t stream, uint32_t *word);
     const struct ccl_foreign_ops *foreign; /* device/foreign.h; NULL: there is none */
 
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
+    /* A launch returns when the kernel is done (CUDA_LAUNCH_BLOCKING): a gate would hold its
+     * caller. NULL: it never does. */
+    int (*launches_block)(void);
     /* The arena that large blocks of alloc lie in, made at the first call. */
     void (*arena)(struct ccl_arena *out);
     /* Lets what the thread has launched take its first step. Called after launches, with no lock

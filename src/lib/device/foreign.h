@@ -19,6 +19,11 @@ struct ccl_foreign_ops {
                                   struct ccl_imported *out);
     void (*import_unpin)(struct ccl_region *region);
     ncclResult_t (*import_collect)(struct ccl_importer *importer);
+    int (*staging_can_stand_for)(const void *address);
+    ncclResult_t (*staging_take)(size_t bytes, struct ccl_staging **out);
+    ncclResult_t (*staging_mark)(struct ccl_staging *staging, cudaStream_t stream);
+    ncclResult_t (*staging_follow)(struct ccl_staging *staging, cudaStream_t stream);
+    void (*staging_put)(struct ccl_staging *staging);
 };
 
 #endif

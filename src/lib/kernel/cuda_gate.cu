@@ -1,11 +1,15 @@
-/* cuda_gate.cu: the kernel that holds a member's stream while its executor's kernel runs. */
+/* cuda_gate.cu: the kernel that holds a member's stream while kernels of its executor run. */
 #include "kernel/cuda_join.h"
+#include "kernel/kernel.h"
 
-/* The release publishes the stream's earlier work to the kernel that waits for the gate. */
-extern "C" __global__ void __launch_bounds__(1)
-    ccl_cuda_gate(struct ccl_gate *gate, const uint32_t *abort_word)
+/* A thread a gate. All of them are up before any is waited for: a stream that takes part in several
+ * operations at once holds none of them up for another. The releases publish the stream's earlier
+ * work to the kernels that wait for the gates. */
+extern "C" __global__ void __launch_bounds__(CCL_GATES_MAX)
+    ccl_cuda_gate(const __grid_constant__ struct ccl_gates_args args)
 {
+    struct ccl_gate *gate = args.gates[threadIdx.x];
     uint32_t before = gate->gone;
     store_release_gpu(&gate->raised, before + 1);
-    spin_while(&gate->gone, before, abort_word);
+    spin_while(&gate->gone, before, args.abort_word);
 }

@@ -22,7 +22,7 @@ extern "C" {
     __global__ void ccl_cuda_sched_##name(const struct ccl_work);
 CUDA_TYPES(DECLARE)
 DECLARE(0, copy)
-__global__ void ccl_cuda_gate(struct ccl_gate *, const uint32_t *);
+__global__ void ccl_cuda_gate(const struct ccl_gates_args);
 }
 
 struct kernel_row {
@@ -228,15 +228,19 @@ int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream)
                             : ccl_cuda_launch_local(work, &target);
 }
 
-int ccl_cuda_kernel_gate(const void *args, cudaStream_t stream)
+int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream)
 {
-    const struct ccl_gate_args *gate = (const struct ccl_gate_args *)args;
-    return ccl_cuda_launch_gate(gate->gate, gate->abort_word, stream);
+    const struct ccl_gates_args *gates = (const struct ccl_gates_args *)args;
+    ccl_cuda_gate<<<1, gates->ngates, 0, stream>>>(*gates);
+    return cudaPeekAtLastError();
 }
 
 int ccl_cuda_launch_gate(struct ccl_gate *gate, const uint32_t *abort_word,
                          struct CUstream_st *stream)
 {
-    ccl_cuda_gate<<<1, 1, 0, stream>>>(gate, abort_word);
-    return cudaPeekAtLastError();
+    struct ccl_gates_args args;
+    args.abort_word = abort_word;
+    args.ngates = 1;
+    args.gates[0] = gate;
+    return ccl_cuda_kernel_gates(&args, stream);
 }

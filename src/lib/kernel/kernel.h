@@ -14,6 +14,14 @@ struct ccl_gate_args {
     struct ccl_bell *bell;
 };
 
+/* The same for several gates of one stream at a time, on a GPU. */
+enum { CCL_GATES_MAX = 480 };
+struct ccl_gates_args {
+    const uint32_t *abort_word;
+    uint32_t ngates;
+    struct ccl_gate *gates[CCL_GATES_MAX];
+};
+
 /* The same for GPUs, where the library was built with CUDA: they launch the kernel. */
 #ifdef CCL_CUDA
 #define CCL_CUDA_KERNEL(name) (name)
@@ -23,7 +31,7 @@ extern "C" {
 /* Loads all of them to the current device (cuda_launch.h). */
 int ccl_cuda_load(void);
 int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
-int ccl_cuda_kernel_gate(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream);
 #ifdef __cplusplus
 }
 #endif

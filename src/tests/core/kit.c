@@ -178,34 +178,40 @@ static int64_t expected(const struct kit_rank *rank, const struct kit_op *op, si
 
 /* ---- ranks ---- */
 
+/* An image is not pinned: freeing it would wait for all streams. */
+static char *open_buffer(size_t bytes, char **far)
+{
+    *far = NULL;
+    if (kit_far) CHECK_OK(chorus_devices()->alloc((void **)far, bytes));
+    return kit_far ? calloc(1, bytes) : test_memory_alloc(bytes);
+}
+
+static void close_buffer(char *buffer, char *far)
+{
+    (far != NULL ? free : test_memory_free)(buffer);
+    if (far != NULL) CHECK_OK(chorus_devices()->free(far));
+}
+
 void kit_rank_open(struct kit_rank *rank, int nranks, int me, size_t count)
 {
-    const struct chorus_devices *devices = chorus_devices();
     rank->nranks = nranks;
     rank->rank = me;
     rank->comm = NULL;
     rank->room = 2 * GUARD_BYTES + (size_t)nranks * count * sizeof(int64_t);
-    rank->far_in = rank->far_out = NULL;
-    CHECK_OK(devices->get(&rank->device));
-    CHECK_OK(devices->stream_create(&rank->stream));
-    rank->in = test_memory_alloc(rank->room);
-    rank->out = test_memory_alloc(rank->room);
-    if (!kit_far) return;
-    CHECK_OK(devices->alloc((void **)&rank->far_in, rank->room));
-    CHECK_OK(devices->alloc((void **)&rank->far_out, rank->room));
+    CHECK_OK(chorus_devices()->get(&rank->device));
+    CHECK_OK(chorus_devices()->stream_create(&rank->stream));
+    rank->in = open_buffer(rank->room, &rank->far_in);
+    rank->out = open_buffer(rank->room, &rank->far_out);
+    CHECK(rank->in != NULL && rank->out != NULL);
 }
 
 void kit_rank_close(struct kit_rank *rank)
 {
-    const struct chorus_devices *devices = chorus_devices();
     if (rank->comm != NULL) CHECK_OK(ncclCommDestroy(rank->comm));
     rank->comm = NULL;
-    CHECK_OK(devices->stream_destroy(rank->stream));
-    test_memory_free(rank->in);
-    test_memory_free(rank->out);
-    if (rank->far_in == NULL) return;
-    CHECK_OK(devices->free(rank->far_in));
-    CHECK_OK(devices->free(rank->far_out));
+    CHECK_OK(chorus_devices()->stream_destroy(rank->stream));
+    close_buffer(rank->in, rank->far_in);
+    close_buffer(rank->out, rank->far_out);
 }
 
 void kit_open(struct kit *kit, int nranks, int ndevices, size_t count)
@@ -241,10 +247,10 @@ static void put_input(const struct kit_rank *rank, const struct kit_op *op, stru
         put_value(place.in, i, op, input_of(op, rank->rank, i));
 }
 
-/* Copies between the images and the memory of the GPU. */
-static void copy_images(struct kit_rank *rank, size_t bytes, int there)
+void kit_copy(struct kit_rank *rank, size_t bytes, int there)
 {
     const struct chorus_devices *devices = chorus_devices();
+    if (rank->far_in == NULL) return;
     CHECK_OK(devices->copy(there ? rank->far_in : rank->in, there ? rank->in : rank->far_in, bytes,
                            rank->stream));
     CHECK_OK(devices->copy(there ? rank->far_out : rank->out, there ? rank->out : rank->far_out,
@@ -252,22 +258,27 @@ static void copy_images(struct kit_rank *rank, size_t bytes, int there)
     kit_sync(rank);
 }
 
+void *kit_given(const struct kit_rank *rank, const void *place)
+{
+    uintptr_t at = (uintptr_t)place, in = (uintptr_t)rank->in;
+    if (rank->far_in == NULL) return (void *)at;
+    if (at >= in && at < in + rank->room) return rank->far_in + (at - in);
+    return rank->far_out + (at - (uintptr_t)rank->out);
+}
+
 void kit_prepare(struct kit_rank *rank, const struct kit_op *op)
 {
     memset(rank->in, GUARD, used_room(rank, op));
     memset(rank->out, GUARD, used_room(rank, op));
     put_input(rank, op, find_place(rank, op));
-    if (rank->far_in != NULL) copy_images(rank, used_room(rank, op), 1);
+    kit_push(rank, used_room(rank, op));
 }
 
 ncclResult_t kit_call(struct kit_rank *rank, const struct kit_op *op)
 {
-    struct kit_rank given = *rank;
-    if (rank->far_in != NULL) given.in = rank->far_in;
-    if (rank->far_in != NULL) given.out = rank->far_out;
-    struct place place = find_place(&given, op);
-    const void *in = place.has_in || op->spare ? place.in : NULL;
-    void *out = place.has_out || op->spare ? place.out : NULL;
+    struct place place = find_place(rank, op);
+    const void *in = place.has_in || op->spare ? kit_given(rank, place.in) : NULL;
+    void *out = place.has_out || op->spare ? kit_given(rank, place.out) : NULL;
     ncclComm_t comm = rank->comm;
     cudaStream_t stream = rank->stream;
     switch (op->coll) {
@@ -303,9 +314,7 @@ static int finds_difference(const char *got, const char *wanted, size_t bytes,
     if (memcmp(got, wanted, bytes) == 0) return 0;
     size_t at = 0;
     while (got[at] == wanted[at]) at++;
-    difference->at = at;
-    difference->got = (unsigned char)got[at];
-    difference->wanted = (unsigned char)wanted[at];
+    *difference = (struct difference){NULL, at, (unsigned char)got[at], (unsigned char)wanted[at]};
     return 1;
 }
 
@@ -328,7 +337,7 @@ int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size
     struct difference found = {0};
     size_t room = used_room(rank, op);
     kit_sync(rank);
-    if (rank->far_in != NULL) copy_images(rank, room, 0);
+    kit_pull(rank, room);
     expect_buffers(&wanted, op);
     if (finds_difference(rank->in, wanted.in, room, &found))
         found.what = "input";

@@ -1,6 +1,7 @@
 /* What the tests of the core share: one rank with its buffers, one call of a collective, and the
  * exact result of it. Knows only nccl.h and chorus.h; buffers are read and written directly once
- * the stream is idle, on a GPU too, unless kit_far is set. A rank is used by one thread at a time.
+ * the stream is idle, on a GPU too, unless kit_far is set: then calls are given what kit_given says
+ * of a place, and kit_push and kit_pull copy. A rank is used by one thread at a time.
  */
 #ifndef CORE_KIT_H
 #define CORE_KIT_H
@@ -61,7 +62,8 @@ struct kit_rank {
     char *far_in, *far_out; /* with kit_far what calls are given; in and out are images of them */
 };
 
-/* 1: buffers are the GPU's own memory, for cases that only prepare, call and check. */
+/* 1: buffers are the GPU's own memory, and in and out of a rank are images of them. proc_open sets
+ * it on a GPU, since processes cannot map each other's host memory. */
 extern int kit_far;
 
 /* A world of ranks in this process, rank r on device r % ndevices. */
@@ -91,6 +93,14 @@ int kit_matches(struct kit_rank *rank, const struct kit_op *op, char *text, size
 void kit_run(struct kit *kit, const struct kit_op *op);
 /* The same; 0 when NCCL_ALGO and NCCL_PROTO leave nothing for this collective. */
 int kit_try(struct kit *kit, const struct kit_op *op);
+
+/* Copies the first `bytes` of both images to the GPU (there) or back and waits; without kit_far
+ * nothing is to be copied. */
+void kit_copy(struct kit_rank *rank, size_t bytes, int there);
+#define kit_push(rank, bytes) kit_copy(rank, bytes, 1)
+#define kit_pull(rank, bytes) kit_copy(rank, bytes, 0)
+/* What a call is given for a place in rank->in or rank->out. */
+void *kit_given(const struct kit_rank *rank, const void *place);
 
 void kit_sync(struct kit_rank *rank);
 int kit_has_place(enum kit_coll coll); /* 1 when there is an in-place form */

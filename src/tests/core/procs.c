@@ -3,6 +3,7 @@
 #include "core/procs.h"
 
 #include "unit/leftover.h"
+#include "unit/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,6 +189,7 @@ void proc_open(struct kit *kit, int local, size_t count)
 void proc_open_id(struct kit *kit, int local, size_t count, ncclUniqueId id)
 {
     int ndevices, n = proc_count() * local, first = proc_index() * local;
+    if (test_on_gpu()) kit_far = 1;
     CHECK_OK(chorus_devices()->count(&ndevices));
     kit->nranks = local;
     kit->ndevices = ndevices;

@@ -154,12 +154,15 @@ static void open_next(struct kit *kit, struct kit *base)
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < base->nranks; r++) {
         char *buffer = base->ranks[r].in;
+        void *given = kit_given(&base->ranks[r], buffer);
         if (r == 0) memcpy(buffer, &id, sizeof id);
-        CHECK_OK(ncclBroadcast(buffer, buffer, sizeof id, ncclInt8, 0, base->ranks[r].comm,
+        if (r == 0) kit_push(rank, sizeof id);
+        CHECK_OK(ncclBroadcast(given, given, sizeof id, ncclInt8, 0, base->ranks[r].comm,
                                base->ranks[r].stream));
     }
     CHECK_OK(ncclGroupEnd());
     kit_sync(rank);
+    kit_pull(rank, sizeof id);
     memcpy(&id, rank->in, sizeof id);
     proc_open_id(kit, base->nranks, COUNT, id);
 }

@@ -78,7 +78,7 @@ static void child_gone(void)
     if (op.coll < KIT_NCOLLS)
         rc = kit_call(rank, &op);
     else
-        rc = ncclRecv(rank->out, 1, ncclInt8, 1, rank->comm, rank->stream);
+        rc = ncclRecv(kit_given(rank, rank->out), 1, ncclInt8, 1, rank->comm, rank->stream);
     /* The exit may have been seen already. */
     CHECK(rc == ncclSuccess || rc == ncclRemoteError);
     kit_await_error(rank, ncclRemoteError, "rank 1 on host");

@@ -41,6 +41,7 @@ static void fill_matrix(struct kit_rank *rank, uint32_t seed)
         for (int m = 0; m < PER_PAIR; m++)
             for (size_t i = 0; i < MOST; i++)
                 rank->in[pair_at(to, m) + i] = pair_byte(seed, rank->rank, to, m, i);
+    kit_push(rank, rank->room);
 }
 
 /* Peers in a random order, sends before receives or after; per pair in order. */
@@ -56,7 +57,7 @@ static void post_matrix(struct kit_rank *rank, uint32_t seed)
             size_t bytes = pair_size(seed, from, to, m);
             char *base = (is_send ? rank->in : rank->out) + pair_at(peer, m);
             if (m >= pair_count(seed, from, to)) continue;
-            if (bytes == 0 && m % 2 == 0) base = NULL;
+            base = bytes == 0 && m % 2 == 0 ? NULL : kit_given(rank, base);
             CHECK_OK(is_send ? ncclSend(base, bytes, ncclInt8, peer, rank->comm, rank->stream)
                              : ncclRecv(base, bytes, ncclUint8, peer, rank->comm, rank->stream));
         }
@@ -65,6 +66,7 @@ static void post_matrix(struct kit_rank *rank, uint32_t seed)
 static void check_matrix(struct kit_rank *rank, uint32_t seed)
 {
     kit_sync(rank);
+    kit_pull(rank, rank->room);
     for (int from = 0; from < rank->nranks; from++)
         for (int m = 0; m < PER_PAIR; m++) {
             int is_sent = m < pair_count(seed, from, rank->rank);
@@ -350,8 +352,10 @@ static void wait_for_ever(struct kit *kit)
     for (int r = 0; r < kit->nranks; r++) {
         struct kit_rank *rank = &kit->ranks[r];
         int peer = 1 - rank->rank;
-        expect_call(ncclSend(rank->in, LONG_BYTES, ncclInt8, peer, rank->comm, rank->stream));
-        expect_call(ncclRecv(rank->out, LONG_BYTES, ncclInt8, peer, rank->comm, rank->stream));
+        const void *in = kit_given(rank, rank->in);
+        void *out = kit_given(rank, rank->out);
+        expect_call(ncclSend(in, LONG_BYTES, ncclInt8, peer, rank->comm, rank->stream));
+        expect_call(ncclRecv(out, LONG_BYTES, ncclInt8, peer, rank->comm, rank->stream));
     }
 }
 

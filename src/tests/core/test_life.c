@@ -274,7 +274,10 @@ static void test_abort_message(void)
     struct kit_rank *rank = &kit.ranks[0];
     /* A shorter one is done at once. */
     CHECK_OK(ncclSend(rank->in, COUNT, ncclInt32, 1, rank->comm, rank->stream));
-    kit_await_status(rank->comm, "Send to rank 1: waits for ranks 1 (takes no data)");
+    /* A GPU's ranks meet before anything is sent. */
+    kit_await_status(rank->comm, test_on_gpu()
+                                     ? "Send to rank 1: waits for ranks 1 (have not called)"
+                                     : "Send to rank 1: waits for ranks 1 (takes no data)");
     CHECK_OK(ncclCommDestroy(kit.ranks[1].comm));
     kit.ranks[1].comm = NULL;
     CHECK_OK(ncclCommAbort(rank->comm));
@@ -376,12 +379,13 @@ static void test_status(void)
         for (int r = 0; r < 3; r++) kit_prepare(&kit.ranks[r], &op);
         CHECK_OK(kit_call(&kit.ranks[0], &op));
         kit_await_status(kit.ranks[0].comm, "AllReduce #1: waits for ");
-        if (ndevices == 1) kit_await_status(kit.ranks[0].comm, "ranks 1,2 (have not called)");
-        if (ndevices == 2) kit_await_status(kit.ranks[0].comm, "ranks 2 (have not called)");
-        if (ndevices == 3) kit_await_status(kit.ranks[0].comm, "ranks 1");
-        kit_await_status(kit.ranks[1].comm, "idle");
+        if (kit.ndevices == 1) kit_await_status(kit.ranks[0].comm, "ranks 1,2 (have not called)");
+        if (kit.ndevices == 2) kit_await_status(kit.ranks[0].comm, "ranks 2 (have not called)");
+        if (kit.ndevices == 3) kit_await_status(kit.ranks[0].comm, "ranks 1");
+        /* Of a GPU it is not known whose call a stream works on. */
+        if (!test_on_gpu()) kit_await_status(kit.ranks[1].comm, "idle");
         CHECK_OK(kit_call(&kit.ranks[2], &op));
-        if (ndevices == 1) kit_await_status(kit.ranks[2].comm, "ranks 1 (have not called)");
+        if (kit.ndevices == 1) kit_await_status(kit.ranks[2].comm, "ranks 1 (have not called)");
         CHECK_OK(kit_call(&kit.ranks[1], &op));
         for (int r = 0; r < 3; r++) kit_check(&kit.ranks[r], &op);
         for (int r = 0; r < 3; r++) kit_await_status(kit.ranks[r].comm, "idle");
@@ -401,7 +405,9 @@ static void test_status_of_members(void)
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < 3; r++) CHECK_OK(kit_call(&kit.ranks[r], &op));
     CHECK_OK(ncclGroupEnd());
-    for (int r = 0; r < 3; r++) kit_await_status(kit.ranks[r].comm, "AllReduce #0");
+    /* On a GPU the call is the stream's from here on, and the library keeps no name for it. */
+    const char *status = test_on_gpu() ? "running" : "AllReduce #0";
+    for (int r = 0; r < 3; r++) kit_await_status(kit.ranks[r].comm, status);
     atomic_store(&open, 1);
     for (int r = 0; r < 3; r++) kit_check(&kit.ranks[r], &op);
     for (int r = 0; r < 3; r++) kit_await_status(kit.ranks[r].comm, "idle");

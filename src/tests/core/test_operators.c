@@ -2,8 +2,8 @@
  * algorithm, on values that anybody can check, with a NaN at each rank in turn; and the same bits
  * again when a call is repeated or its buffers lie elsewhere. */
 #include "core/numbers.h"
-
 #include "core/procs.h"
+#include "unit/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,6 +24,12 @@ struct trial {
     size_t count, in_shift, out_shift;
     uint64_t scalars[KIT_MAX_RANKS]; /* of the local ranks */
 };
+
+/* Where a rank's scalar lies for its device, before the input of rank->in. */
+static char *scalar_of(const struct kit_rank *rank)
+{
+    return rank->in;
+}
 
 static char *in_of(const struct trial *t, const struct kit_rank *rank)
 {
@@ -63,21 +69,27 @@ static ncclRedOp_t make_handle(struct trial *t, int r)
     int on_host = t->op == OP_HOST_SCALAR;
     uint64_t scalar = t->scalars[r];
     if (t->op < ncclNumOps) return handle;
-    CHECK_OK(ncclRedOpCreatePreMulSum(&handle, on_host ? &scalar : &t->scalars[r], t->type,
-                                      on_host ? ncclScalarHostImmediate : ncclScalarDevice,
-                                      rank->comm));
+    void *at = on_host ? (void *)&scalar : kit_given(rank, scalar_of(rank));
+    CHECK_OK(ncclRedOpCreatePreMulSum(
+        &handle, at, t->type, on_host ? ncclScalarHostImmediate : ncclScalarDevice, rank->comm));
     return handle;
 }
 
 static ncclResult_t call(struct trial *t, struct kit_rank *rank, ncclRedOp_t op)
 {
-    const void *in = in_of(t, rank);
-    void *out = out_of(t, rank);
+    const void *in = kit_given(rank, in_of(t, rank));
+    void *out = kit_given(rank, out_of(t, rank));
     if (t->coll == KIT_ALL_REDUCE)
         return ncclAllReduce(in, out, t->count, t->type, op, rank->comm, rank->stream);
     if (t->coll == KIT_REDUCE)
         return ncclReduce(in, out, t->count, t->type, op, t->root, rank->comm, rank->stream);
     return ncclReduceScatter(in, out, t->count, t->type, op, rank->comm, rank->stream);
+}
+
+/* Bytes of both buffers that a call uses, with what lies around them. */
+static size_t used_bytes(const struct trial *t)
+{
+    return 64 + (16 + in_count(t)) * number_bytes(t->type) + 8;
 }
 
 /* 0 when the forced algorithm does not exist for the collective. */
@@ -86,7 +98,11 @@ static int run(struct trial *t)
     ncclRedOp_t handles[KIT_MAX_RANKS];
     struct kit *kit = t->kit;
     ncclResult_t rc = ncclSuccess;
-    for (int r = 0; r < kit->nranks; r++) handles[r] = make_handle(t, r);
+    for (int r = 0; r < kit->nranks; r++) {
+        memcpy(scalar_of(&kit->ranks[r]), &t->scalars[r], sizeof t->scalars[r]);
+        kit_push(&kit->ranks[r], used_bytes(t));
+        handles[r] = make_handle(t, r);
+    }
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < kit->nranks && rc == ncclSuccess; r++)
         rc = call(t, &kit->ranks[r], handles[r]);
@@ -95,6 +111,7 @@ static int run(struct trial *t)
     if (rc == ncclSuccess) CHECK_OK(ended);
     for (int r = 0; r < kit->nranks; r++) {
         kit_sync(&kit->ranks[r]);
+        kit_pull(&kit->ranks[r], used_bytes(t));
         if (t->op >= ncclNumOps) CHECK_OK(ncclRedOpDestroy(handles[r], kit->ranks[r].comm));
     }
     return rc == ncclSuccess;
@@ -265,7 +282,8 @@ static void each_choice(const char *child)
     static const char *const protos[] = {"NCCL_PROTO=LL", "NCCL_PROTO=Simple"};
     for (size_t i = 0; i < TEST_COUNT(choices); i++)
         for (int p = 0; p < 2; p++) {
-            if (i < 2 && p == 0) continue; /* no connections, no protocol */
+            if (i < 2 && p == 0) continue;        /* no connections, no protocol */
+            if (i > 0 && test_on_gpu()) continue; /* nor a choice on one GPU */
             kit_child(child, (const char *const[]){choices[i][0], choices[i][1], protos[p],
                                                    "CHORUS_SLOT_BYTES=1024", NULL});
         }

@@ -380,9 +380,13 @@ static void test_mixed_group(void)
 {
     struct kit kit;
     struct kit_op op = kit_simple(KIT_ALL_REDUCE, 8);
-    int32_t sent[3] = {5, 6, 7}, received[3] = {0, 0, 0};
     kit_open(&kit, 3, 2, LENGTH);
-    for (int r = 0; r < 3; r++) kit_prepare(&kit.ranks[r], &op);
+    int32_t *sent = test_memory_alloc(2 * sizeof(int32_t[3])), *received = sent + 3;
+    for (int r = 0; r < 3; r++) {
+        kit_prepare(&kit.ranks[r], &op);
+        sent[r] = 5 + r;
+        received[r] = 0;
+    }
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < 3; r++) {
         struct kit_rank *rank = &kit.ranks[r];
@@ -396,6 +400,7 @@ static void test_mixed_group(void)
         kit_check(&kit.ranks[r], &op);
         CHECK_EQ(received[r], sent[(r + 2) % 3]);
     }
+    test_memory_free(sent);
     kit_close(&kit);
 }
 

@@ -244,7 +244,7 @@ static void child_leave_message(void)
     kit_run(&kit, &op);
     struct kit_rank *rank = &kit.ranks[0];
     if (proc_index() == 0) {
-        CHECK_OK(ncclRecv(rank->out, 1, ncclInt8, 1, rank->comm, rank->stream));
+        CHECK_OK(ncclRecv(kit_given(rank, rank->out), 1, ncclInt8, 1, rank->comm, rank->stream));
         kit_await_status(rank->comm, "Recv from rank 1");
         kit_await_status(rank->comm, "the process of rank 1 has left");
         abort_all(&kit);
@@ -299,10 +299,11 @@ static void child_sizes(void)
     struct kit kit;
     proc_open(&kit, 1, COUNT);
     struct kit_rank *rank = &kit.ranks[0];
+    void *buffer = kit_given(rank, rank->in);
     if (proc_index() == 0)
-        CHECK_OK(ncclSend(rank->in, 20, ncclInt8, 1, rank->comm, rank->stream));
+        CHECK_OK(ncclSend(buffer, 20, ncclInt8, 1, rank->comm, rank->stream));
     else
-        CHECK_OK(ncclRecv(rank->out, 16, ncclInt8, 0, rank->comm, rank->stream));
+        CHECK_OK(ncclRecv(buffer, 16, ncclInt8, 0, rank->comm, rank->stream));
     kit_await_error(rank, ncclInvalidUsage, "rank 0 sends 20 bytes to rank 1, which receives 16");
     abort_all(&kit);
 }

@@ -30,8 +30,8 @@ count_rows() {
         }' "$out"
 }
 
-# How n ranks start; others set it before they call matrix_case.
-matrix_mode=group
+# How n ranks start, and further options; others set them before they call matrix_case.
+matrix_mode=group matrix_more=''
 
 mode_options() { # N
     case $matrix_mode in
@@ -63,7 +63,7 @@ matrix_case() {
     [ "$roots" -eq 0 ] || options="$options -r all"
     # shellcheck disable=SC2046
     run 600 $(mode_launcher "$n") "$(driver "$collective")" $(mode_options "$n") $options $sizes \
-        --exact -n 1 -w 0 -c 1 -u "$unaligned"
+        --exact -n 1 -w 0 -c 1 -u "$unaligned" $matrix_more
     want_code 0
     set -- $(count_rows "$in_place")
     want "$1 rows, not $((combinations * nsizes))" [ "$1" -eq $((combinations * nsizes)) ]

@@ -30,7 +30,7 @@ enum kit_memory {
 enum kit_op {
     KIT_STATE, /* free_bytes and nfds */
     /* the owner; blocks are numbered */
-    KIT_ALLOC,  /* block, memory, bytes */
+    KIT_ALLOC,  /* block, memory, bytes, chunk_bytes */
     KIT_FREE,   /* block */
     KIT_REMAP,  /* block, chunk: other memory at the same addresses */
     KIT_FILL,   /* block, seed */
@@ -54,7 +54,7 @@ struct kit_call {
     int pair, block, pin, chunk, repeat;
     enum kit_memory memory;
     int capture; /* 0, or the capture mode + 1 that the thread is in meanwhile */
-    size_t bytes, offset;
+    size_t bytes, offset, chunk_bytes; /* chunk_bytes 0: KIT_CHUNK */
     uint64_t seed, timeout_ms;
     struct ccl_foreign_ref ref, refs[KIT_REFS];
     struct ccl_import_limits limits;
@@ -65,8 +65,8 @@ struct kit_answer {
     char text[KIT_TEXT]; /* when rc is no success */
     unsigned long long wrong;
     struct ccl_foreign_ref ref;
-    uint64_t address;
-    double ns; /* of an export or import, on average where repeat is set */
+    uint64_t address, physical; /* of a block, and the number of its physical memory */
+    double ns;                  /* of an export or import, on average where repeat is set */
     struct ccl_import_usage usage;
     size_t free_bytes;
     int nfds;
@@ -115,8 +115,11 @@ struct kit_storm {
 };
 unsigned kit_storm(struct kit_storm *storm);
 
-/* A case of its own file. */
+/* Cases of files of their own. */
 void test_torture(void);
+void test_overlaps(void);
+void test_new_blocks(void);
+void test_vehicle(void);
 
 /* The life of a server. Does not return. */
 void kit_serve(struct kit_server *server, int who, int sockets[KIT_PAIRS]);

@@ -26,7 +26,7 @@ enum { NO_GPU = 77, SPIN_CALLS = 20000, NAP_NS = 50000, WAIT_MS = 5000 };
 
 struct block {
     char *base;
-    size_t bytes;
+    size_t bytes, chunk_bytes;
     enum kit_memory memory;
 };
 
@@ -45,7 +45,7 @@ static struct {
 
 /* ---- memory ---- */
 
-static void map_chunk(char *at, int is_private)
+static void map_chunk(char *at, size_t bytes, int is_private)
 {
     CUmemAllocationProp props = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -55,26 +55,28 @@ static void map_chunk(char *at, int is_private)
     CUmemAccessDesc access = {.location = props.location,
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle chunk;
-    MUST(me.create(&chunk, KIT_CHUNK, &props, 0));
-    CHECK_OK(CCL_DRIVER(cuMemMap, (CUdeviceptr)at, KIT_CHUNK, 0, chunk, 0));
+    MUST(me.create(&chunk, bytes, &props, 0));
+    CHECK_OK(CCL_DRIVER(cuMemMap, (CUdeviceptr)at, bytes, 0, chunk, 0));
     CHECK_OK(CCL_DRIVER(cuMemRelease, chunk));
-    CHECK_OK(CCL_DRIVER(cuMemSetAccess, (CUdeviceptr)at, KIT_CHUNK, &access, 1));
+    CHECK_OK(CCL_DRIVER(cuMemSetAccess, (CUdeviceptr)at, bytes, &access, 1));
 }
 
 /* Reserves more than is mapped, as allocators do. */
-static void *map_chunks(size_t bytes, int is_private)
+static void *map_chunks(const struct block *block)
 {
+    size_t bytes = block->bytes, step = block->chunk_bytes;
     CUdeviceptr base;
     CHECK_OK(CCL_DRIVER(cuMemAddressReserve, &base, 2 * bytes, 0, 0, 0));
-    for (size_t at = 0; at < bytes; at += KIT_CHUNK) map_chunk((char *)base + at, is_private);
+    for (size_t at = 0; at < bytes; at += step)
+        map_chunk((char *)base + at, step, block->memory == KIT_PRIVATE);
     return (void *)base;
 }
 
 static void unmap_chunks(const struct block *block)
 {
     CUdeviceptr base = (CUdeviceptr)block->base;
-    for (size_t at = 0; at < block->bytes; at += KIT_CHUNK)
-        CHECK_OK(CCL_DRIVER(cuMemUnmap, base + at, KIT_CHUNK));
+    for (size_t at = 0; at < block->bytes; at += block->chunk_bytes)
+        CHECK_OK(CCL_DRIVER(cuMemUnmap, base + at, block->chunk_bytes));
     CHECK_OK(CCL_DRIVER(cuMemAddressFree, base, 2 * block->bytes));
 }
 
@@ -88,13 +90,14 @@ static void make_pool(void)
     if (me.pool == NULL) MUST(cudaMemPoolCreate(&me.pool, &props));
 }
 
-static void *alloc(enum kit_memory memory, size_t bytes)
+static void alloc(struct block *block)
 {
     void *base = NULL;
-    switch (memory) {
+    size_t bytes = block->bytes;
+    switch (block->memory) {
     case KIT_MALLOC: MUST(cudaMalloc(&base, bytes)); break;
-    case KIT_CHUNKS: base = map_chunks(bytes, 0); break;
-    case KIT_PRIVATE: base = map_chunks(bytes, 1); break;
+    case KIT_CHUNKS:
+    case KIT_PRIVATE: base = map_chunks(block); break;
     case KIT_POOL: MUST(cudaMallocAsync(&base, bytes, NULL)); break;
     case KIT_SHARED_POOL:
         make_pool();
@@ -105,7 +108,7 @@ static void *alloc(enum kit_memory memory, size_t bytes)
     case KIT_HEAP: base = malloc(bytes); break;
     }
     MUST(cudaDeviceSynchronize());
-    return base;
+    block->base = base;
 }
 
 static void free_block(struct block *block)
@@ -125,9 +128,19 @@ static void free_block(struct block *block)
 
 static void remap(const struct block *block, int chunk)
 {
-    char *at = block->base + (size_t)chunk * KIT_CHUNK;
-    CHECK_OK(CCL_DRIVER(cuMemUnmap, (CUdeviceptr)at, KIT_CHUNK));
-    map_chunk(at, block->memory == KIT_PRIVATE);
+    char *at = block->base + (size_t)chunk * block->chunk_bytes;
+    CHECK_OK(CCL_DRIVER(cuMemUnmap, (CUdeviceptr)at, block->chunk_bytes));
+    map_chunk(at, block->chunk_bytes, block->memory == KIT_PRIVATE);
+}
+
+/* 0: the driver does not tell. */
+static uint64_t number_of(const void *base)
+{
+    CUpointer_attribute asked = (CUpointer_attribute)CCL_POINTER_BLOCK_ID;
+    unsigned long long number = 0;
+    void *to = &number;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)base;
+    return ccl_driver()->cuPointerGetAttributes(1, &asked, &to, at) == CUDA_SUCCESS ? number : 0;
 }
 
 /* ---- calls ---- */
@@ -224,7 +237,10 @@ static void use_block(const struct kit_call *call, struct kit_answer *answer)
     switch (call->op) {
     case KIT_ALLOC:
         CHECK(block->base == NULL);
-        *block = (struct block){alloc(call->memory, call->bytes), call->bytes, call->memory};
+        *block = (struct block){.bytes = call->bytes, .memory = call->memory};
+        block->chunk_bytes = call->chunk_bytes != 0 ? call->chunk_bytes : KIT_CHUNK;
+        alloc(block);
+        answer->physical = number_of(block->base);
         break;
     case KIT_FREE: free_block(block); break;
     case KIT_REMAP: remap(block, call->chunk); break;

@@ -6,9 +6,11 @@ export CHORUS_DEVICE="${CHORUS_DEVICE:-cuda}"
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$tests_dir/matrix.sh"
 
-# As in e2e/lib.sh, but no run takes longer than limit_s, and after some that did not end in their
-# time nothing more is started: what hangs must not take the machine for hours.
-limit_s=100 stuck=0 stuck_most=4
+# As in e2e/lib.sh, but no run takes longer than limit_s, one without progress for idle_s ends
+# itself, and after some that did not end in their time nothing more is started: what hangs must not
+# take the machine for hours.
+limit_s=25 idle_s=12 stuck=0 stuck_most=4
+matrix_more="-T $idle_s"
 run() {
     seconds=$1
     shift
@@ -56,6 +58,18 @@ everything() {
     done
 }
 
+# one_each MODE N M: every driver once, with N and M ranks in turn, places and sizes in turn.
+one_each() {
+    mode=$1
+    echo "$drivers" | while read -r name rest; do
+        turn=$(((${turn:-0} + 1) % 8))
+        [ $((turn % 2)) = 0 ] && n=$2 || n=$3
+        [ "$name$n" != hypercube3 ] || n=4
+        [ $((turn % 4)) = 0 ] && sizes=long || sizes=short
+        echo "$name $mode $n $((turn % 4)) $sizes"
+    done
+}
+
 # some MODE N...: every driver once for each n, places and sizes in turn.
 some() {
     mode=$1
@@ -72,6 +86,7 @@ some() {
 
 # matrix_of MODE...: runs the short list in $tmp/list, or a part of everything in these modes.
 matrix_of() {
+    limit_s=80
     [ -z "$GPU_SLICE" ] || everything "$@" | slice_lines >"$tmp/list"
     while read -r name matrix_mode n unaligned sizes; do
         if [ "$matrix_mode" = mpi ] && ! has_mpi; then
@@ -89,7 +104,7 @@ fine() {
     name=$1 ranks=$2 rows=$3
     shift 3
     begin "${label:+$label: }${name}_perf $*"
-    perf "$name" -T 30 "$@"
+    perf "$name" -T $idle_s "$@"
     want_code 0
     want_table "$ranks" "$rows"
     end
@@ -99,7 +114,7 @@ fine() {
 borrow() {
     program=$1
     shift
-    timeout -k 5 250 "$BUILDDIR/tests/$program" "$@" >"$out" 2>&1 </dev/null
+    timeout -k 5 120 "$BUILDDIR/tests/$program" "$@" >"$out" 2>&1 </dev/null
     code=$?
     : >"$err"
     while IFS= read -r line; do

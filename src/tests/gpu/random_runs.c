@@ -65,7 +65,8 @@ struct random_run random_pick(uint32_t seed, int nprocs)
     struct random_run run = {.seed = seed, .nprocs = nprocs};
     run.local = nprocs == 1 ? sizes[pick(&state, (int)TEST_COUNT(sizes))] : 1 + pick(&state, 2);
     run.mode = (enum random_mode)pick(&state, RANDOM_NMODES);
-    run.is_far = pick(&state, 3) > 0;
+    /* Processes cannot map each other's pinned memory. */
+    run.is_far = pick(&state, 3) > 0 || nprocs > 1;
     /* Another process may not be through yet. */
     run.aborts = pick(&state, 8) == 0 && nprocs == 1;
     run.most = most[pick(&state, (int)TEST_COUNT(most))];

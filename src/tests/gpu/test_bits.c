@@ -27,7 +27,10 @@ static void add_bytes(uint64_t *sum, const char *bytes, size_t n)
 /* One call; its output on all ranks, with what lies around it, goes into the sum. */
 static void add_call(struct kit *kit, const struct kit_op *op, uint64_t *sum)
 {
-    for (int r = 0; r < kit->nranks; r++) kit_prepare(&kit->ranks[r], op);
+    for (int r = 0; r < kit->nranks; r++) {
+        memset(kit->ranks[r].out, 0, kit->ranks[r].room); /* which a call does not use wholly */
+        kit_prepare(&kit->ranks[r], op);
+    }
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < kit->nranks; r++) CHECK_OK(kit_call(&kit->ranks[r], op));
     CHECK_OK(ncclGroupEnd());

@@ -93,6 +93,7 @@ static void child_own(void)
 {
     cudaStream_t streams[2];
     char *memory[2];
+    gpu_prepare(); /* a child begins without a context */
     void *primary = gpu_context();
     wanted = gpu_context_create();
     open_two(streams, memory);

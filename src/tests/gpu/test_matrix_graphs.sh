@@ -1,10 +1,11 @@
 #!/bin/sh
 # time limit: 3600 s
-# Captured calls on one GPU (-G): every driver, type, operator and root; across threads and
-# processes, too.
+# Captured calls on one GPU (-G): every driver, type, operator and root with 3 or 8 ranks, some
+# across threads and processes; all numbers of ranks, places and sizes: gpu-test-all.
 . "$(dirname "$0")/lib.sh"
 {
-    some graph 3 8
+    one_each graph 3 8
+    echo 'all_reduce graph 3 2 long'
     echo 'all_reduce graph-threads 4 1 short'
     echo 'alltoall graph-threads 4 0 long'
     echo 'all_reduce graph-processes 4 1 short'

@@ -107,15 +107,14 @@ static void test_names(void)
     procs_end(&procs, -1);
 }
 
-/* What differs between the processes of a case is set before anything reads it. */
-static void prepare(void)
+/* What differs between the processes of a case, which is set before anything reads it. */
+static void set_names(void)
 {
     const char *kinds = getenv("GPU_KINDS"), *name = getenv("GPU_NAME");
     const char *index = getenv("CORE_INDEX");
     int is_first = index != NULL && atoi(index) == 0;
     if (kinds != NULL) setenv("CHORUS_DEVICE", is_first ? "host" : "cuda", 1);
     if (name != NULL) setenv("CUDA_VISIBLE_DEVICES", is_first ? "0" : name, 1);
-    gpu_prepare();
 }
 
 static const struct test_case cases[] = {
@@ -131,7 +130,8 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+    set_names();
     test_settle = test_lib_settle;
-    test_prepare = prepare;
+    test_prepare = gpu_prepare;
     return test_main(argc, argv, cases, TEST_COUNT(cases));
 }

@@ -107,6 +107,7 @@ static void write_header(const struct perf_sweep *sweep)
                                  .device_kind = perf_devices()->kind,
                                  .no_gpu = perf_devices_reason(),
                                  .multi_rank_set = perf_devices_multi_rank(),
+                                 .replays_wait = perf_replays_wait(world),
                                  .fit_bytes = sweep->fit_bytes,
                                  .some_do_not_fit = sweep->too_large_bytes > 0};
     ncclGetVersion(&header.nccl_version);

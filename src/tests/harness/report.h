@@ -44,6 +44,7 @@ struct perf_header {
     const char *device_kind;
     const char *no_gpu; /* why there are none, when they were looked for; or "" */
     int multi_rank_set; /* NCCL_MULTI_RANK_GPU_ENABLE was set by this program */
+    int replays_wait;   /* -G: one call per graph, and each replay is waited for */
     int nccl_version;
     uint64_t fit_bytes;  /* the largest size that fits in memory */
     int some_do_not_fit; /* and greater ones are asked for */

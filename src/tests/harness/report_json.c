@@ -290,6 +290,7 @@ int perf_report_json_header(const struct perf_header *header, const char *timed)
     perf_json_string(&part, "device_kind", header->device_kind);
     perf_json_string(&part, "no_gpu", header->no_gpu && *header->no_gpu ? header->no_gpu : NULL);
     perf_json_bool(&part, "multi_rank_gpu_set", header->multi_rank_set);
+    perf_json_bool(&part, "replays_wait", header->replays_wait);
     perf_json_string(&part, "init_mode", header->init_mode);
     perf_json_string(&part, "init_call", header->init_call);
     perf_json_string(&part, "timing", timed);

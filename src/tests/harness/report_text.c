@@ -109,6 +109,9 @@ static void print_method(const struct perf_header *header, const char *timed)
     if (header->no_gpu && *header->no_gpu) printf("# No GPU: %s\n", header->no_gpu);
     if (header->multi_rank_set)
         printf("# Ranks share GPUs: NCCL_MULTI_RANK_GPU_ENABLE=1 was set for this run\n");
+    if (header->replays_wait)
+        printf("# Graphs: several threads or processes share a GPU: a graph holds one iteration, "
+               "and each replay is waited for\n");
     if (header->group_size < header->nranks)
         printf("# Groups: the rows are those of the group of rank 0, %d of %d ranks\n",
                header->group_size, header->nranks);

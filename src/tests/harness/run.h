@@ -94,6 +94,8 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
  * of all processes at once. The streams are idle then. */
 perf_graph_t perf_graph_capture(struct perf_thread *thread, const struct perf_issue *issue,
                                 int iterations);
+/* Whether a graph may hold one iteration only, and each launch must be waited for. */
+int perf_replays_wait(const struct perf_world *world);
 /* Enqueues it once. */
 void perf_graph_launch(struct perf_thread *thread, perf_graph_t graph);
 void perf_graph_drop(struct perf_thread *thread, perf_graph_t graph);

@@ -1,7 +1,9 @@
 /* Option -G: the iterations of a thread's ranks as one graph, which the run then launches. The
  * capture begins on the first rank's stream and reaches the others by events, so that a thread
  * launches all of its ranks at once. Nobody launches before everybody has captured: making a graph
- * may wait for the device, where a graph may wait for the others.
+ * may wait for the device, where a graph may wait for the others. Where threads or processes share
+ * a GPU, a graph of several calls, or a launch behind another one, may take the hardware queue that
+ * the call of a peer needs first: there each call is launched alone and waited for.
  */
 #include "harness/ending.h"
 #include "harness/run.h"
@@ -10,6 +12,11 @@
 #include <stdlib.h>
 
 static const char forking[] = "capturing several streams";
+
+int perf_replays_wait(const struct perf_world *world)
+{
+    return world->options->graph_launches > 0 && world->callers_share_gpu;
+}
 
 static void set_device(const struct perf_rank *rank)
 {

@@ -156,8 +156,10 @@ static uint64_t iterate(struct perf_thread *thread, const struct series *series)
 
 static void launch(struct perf_thread *thread, const struct series *series)
 {
+    int waits = perf_replays_wait(thread->sweep->world);
     for (int i = 0; i < series->n; i++) {
         perf_graph_launch(thread, series->graph);
+        if (waits) perf_sync(thread);
         perf_marks_pass(thread->marks, i);
         perf_watch_tick();
     }
@@ -201,6 +203,24 @@ static double warm_up(struct perf_thread *thread, const struct series *series)
     return series->n > 0 ? (double)(perf_clock_ns() - start_ns) / 1e9 / series->n : -1;
 }
 
+/* All iterations in one graph, or one call where each launch is waited for. */
+static void capture_series(struct perf_thread *thread, struct series *series)
+{
+    const struct perf_options *options = thread->sweep->world->options;
+    int waits = perf_replays_wait(thread->sweep->world);
+    struct perf_issue captured = {series->row, series->in_place, 0, waits ? 1 : options->agg_iters};
+    series->graph = perf_graph_capture(thread, &captured, waits ? 1 : options->iters);
+}
+
+/* How often the graph is launched for the calls that -G, -n and -m ask for. */
+static int launches_of(const struct perf_world *world)
+{
+    const struct perf_options *options = world->options;
+    int64_t launches = options->graph_launches;
+    if (perf_replays_wait(world)) launches *= (int64_t)options->iters * options->agg_iters;
+    return launches < INT_MAX ? (int)launches : INT_MAX;
+}
+
 void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int in_place)
 {
     const struct perf_options *options = thread->sweep->world->options;
@@ -210,13 +230,11 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     part->nthreads = 1;
     struct series series = {
         .row = row, .in_place = in_place, .n = options->iters > 0 ? options->warmup : 0};
-    struct perf_issue captured = {row, in_place, 0, options->agg_iters};
-    if (options->graph_launches > 0)
-        series.graph = perf_graph_capture(thread, &captured, options->iters);
+    if (options->graph_launches > 0) capture_series(thread, &series);
     double iteration_s = warm_up(thread, &series);
     series.timed = options->iters > 0;
     series.n = series.timed ? options->iters : INT_MAX;
-    if (series.graph != NULL) series.n = options->graph_launches;
+    if (series.graph != NULL) series.n = launches_of(thread->sweep->world);
     plan_marks(thread, series.n, iteration_s);
     perf_thread_barrier(thread);
     perf_watch_phase(thread->ranks, thread->n, "timed iterations");
@@ -227,6 +245,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     perf_sync(thread);
     double calls = (double)options->iters * options->agg_iters;
     if (series.graph != NULL) calls *= options->graph_launches;
+    if (perf_replays_wait(thread->sweep->world)) calls = series.n;
     double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
     part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
     part->cpu_us = (double)cpu_ns / 1000 / calls;

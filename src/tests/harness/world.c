@@ -181,6 +181,22 @@ static int is_same_device(const struct perf_rank_info *a, const struct perf_rank
     return a->uuid[0] != '\0' ? strcmp(a->uuid, b->uuid) == 0 : a->device == b->device;
 }
 
+static void find_shared(struct perf_world *world)
+{
+    for (int i = 0; i < world->nranks; i++) {
+        int sharing = 0;
+        for (int j = 0; j < world->nranks; j++) {
+            if (!is_same_device(&world->info[i], &world->info[j])) continue;
+            sharing++;
+            /* Threads and processes alike have options->gpus ranks each. */
+            if (i / world->options->gpus != j / world->options->gpus &&
+                !perf_devices_host_visible())
+                world->callers_share_gpu = 1;
+        }
+        if (sharing > world->ranks_per_device) world->ranks_per_device = sharing;
+    }
+}
+
 static void gather_info(struct perf_world *world)
 {
     struct perf_rank_info *mine = calloc((size_t)world->nlocal, sizeof *mine);
@@ -201,12 +217,7 @@ static void gather_info(struct perf_world *world)
     }
     perf_world_allgather(world, mine, world->info, (size_t)world->nlocal * sizeof *mine);
     free(mine);
-    for (int i = 0; i < world->nranks; i++) {
-        int sharing = 0;
-        for (int j = 0; j < world->nranks; j++)
-            sharing += is_same_device(&world->info[i], &world->info[j]);
-        if (sharing > world->ranks_per_device) world->ranks_per_device = sharing;
-    }
+    find_shared(world);
 }
 
 void perf_world_open(struct perf_world *world)

@@ -55,6 +55,7 @@ struct perf_world {
     int nlocal, first_rank, nranks;
     int host_first, host_ranks; /* ranks of this host before ours, and all of them */
     int ranks_per_device, ndevices;
+    int callers_share_gpu; /* ranks of several threads or processes are on one GPU */
     struct perf_split split;
     int largest_group, smallest_group;
     struct perf_rank *ranks;     /* [nlocal] */

@@ -88,6 +88,7 @@ void probe_map(CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle chunk)
 
 /* The probes, one a file; see the table in main.cu for what arg means. */
 void probe_args(int arg);
+void probe_blocks(int arg);
 void probe_calls(int arg);
 void probe_copies(int arg);
 void probe_gates(int arg);

@@ -48,22 +48,29 @@ static void read_first_line(const char *path, char *text, int bytes)
     fclose(file);
 }
 
-/* The driver of a GPU opens and starts what it needs when it needs it, for the process's life. */
+/* The driver of a GPU opens and starts what it needs when it needs it, for the process's life. It
+ * takes shared memory of no name by this size, at an address that the size divides. */
 static const char driver_files[] = "/dev/nvidia", driver_threads[] = "cuda";
+enum { DRIVER_MAP_BYTES = 2 << 20 };
 
-static void add_fds(struct test_snapshot *snapshot)
+/* Returns whether this process has the driver's files open. */
+static int add_fds(struct test_snapshot *snapshot)
 {
+    int has_driver = 0;
     DIR *dir = opendir("/proc/self/fd");
-    if (dir == NULL) return;
+    if (dir == NULL) return 0;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         char target[LINE_BYTES / 2];
         if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir)) continue;
         ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         target[length < 0 ? 0 : length] = '\0';
-        if (strncmp(target, driver_files, strlen(driver_files)) != 0)
+        if (strncmp(target, driver_files, strlen(driver_files)) == 0)
+            has_driver = 1;
+        else
             add_line(snapshot, "fd %s -> %s", entry->d_name, target);
     }
     closedir(dir);
+    return has_driver;
 }
 
 static void add_threads(struct test_snapshot *snapshot)
@@ -81,7 +88,14 @@ static void add_threads(struct test_snapshot *snapshot)
     closedir(dir);
 }
 
-static void add_maps(struct test_snapshot *snapshot)
+static int is_driver_map(const char *range, const char *path)
+{
+    unsigned long from, to;
+    return strcmp(path, "/dev/zero (deleted)") == 0 && sscanf(range, "%lx-%lx", &from, &to) == 2 &&
+           to - from == DRIVER_MAP_BYTES && from % DRIVER_MAP_BYTES == 0;
+}
+
+static void add_maps(struct test_snapshot *snapshot, int has_driver)
 {
     FILE *file = fopen("/proc/self/maps", "re");
     if (file == NULL) return;
@@ -89,6 +103,7 @@ static void add_maps(struct test_snapshot *snapshot)
     while (fgets(text, sizeof text, file) != NULL) {
         path[0] = '\0';
         if (sscanf(text, "%63s %*s %*s %*s %*s %511[^\n]", range, path) < 2) continue;
+        if (has_driver && is_driver_map(range, path)) continue;
         if (strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/dev/shm/", 9) == 0 ||
             strncmp(path, "/dev/zero", 9) == 0 || strncmp(path, "/SYSV", 5) == 0 ||
             strstr(path, " (deleted)") != NULL)
@@ -187,9 +202,9 @@ void test_snapshot_take(struct test_snapshot *snapshot)
     memset(snapshot, 0, sizeof *snapshot);
     /* Threads come first: one that is not seen has closed its files before they are looked at. */
     add_threads(snapshot);
-    add_fds(snapshot);
+    int has_driver = add_fds(snapshot);
     add_abstract_sockets(snapshot);
-    add_maps(snapshot);
+    add_maps(snapshot, has_driver);
     add_shm_names(snapshot);
     for_children(add_child, snapshot);
     qsort(snapshot->lines, snapshot->nlines, sizeof(char *), compare_lines);

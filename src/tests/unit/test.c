@@ -281,6 +281,12 @@ static void enter_case(void)
     if (sigsetjmp(running.end, 0) == 0) running.test->run();
 }
 
+static unsigned default_timeout_s(void)
+{
+    const char *text = getenv("TEST_DEFAULT_S");
+    return text == NULL ? DEFAULT_TIMEOUT_S : (unsigned)atoi(text);
+}
+
 static enum outcome run_case(size_t index, size_t number)
 {
     struct test_snapshot before;
@@ -292,7 +298,7 @@ static enum outcome run_case(size_t index, size_t number)
     running.skipped = 0;
     atomic_store_explicit(&running.failed, 0, memory_order_relaxed);
     unsigned timeout_s = running.test->timeout_s;
-    alarm(timeout_s == 0 ? DEFAULT_TIMEOUT_S : timeout_s);
+    alarm(timeout_s == 0 ? default_timeout_s() : timeout_s);
     if (test_settle != NULL) test_settle();
     test_snapshot_take(&before);
     enter_case();

@@ -15,7 +15,7 @@
 struct test_case {
     const char *name; /* a name that starts with "child:" is only run by test_exec_case */
     void (*run)(void);
-    unsigned timeout_s; /* 0: 60 s. A case that hangs fails with the stacks of its threads */
+    unsigned timeout_s; /* 0: 60 s, or $TEST_DEFAULT_S. One that hangs fails with its stacks */
 };
 
 /* Called before both snapshots of a case, so that background work can end; NULL: nothing. */

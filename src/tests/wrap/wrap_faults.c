@@ -3,7 +3,8 @@
  * It redefines ncclX and calls pncclX. WRAP_FAULT names the fault: drop (the last element is not
  * written), skip (nothing is called), swap (two halves of the result change places), stale (the
  * result of the call before), double (rank 0 counts twice), past (a byte behind the result).
- * Spoiling happens on the host in stream order, so only memory that the host reaches is spoiled.
+ * Spoiling happens on the host in stream order. A GPU's memory is out of its reach: there only
+ * drop spoils, by copies on the stream, and the other faults but skip leave the results alone.
  * Invariant: what waits for a stream lives until that stream has run it.
  */
 #include "chorus.h"
@@ -30,7 +31,8 @@ struct spoil {
     int peer; /* of a receive, -1: a collective */
     int device;
     cudaStream_t stream;
-    uint8_t before[]; /* recv before the call */
+    uint8_t *last;    /* on a GPU: its last element before the call */
+    uint8_t before[]; /* elsewhere: recv before the call */
 };
 
 /* The last result of a communicator (and peer): what STALE gives back. */
@@ -56,6 +58,11 @@ static enum fault fault_wanted(void)
     for (int i = 0; text && i < (int)(sizeof(names) / sizeof(names[0])); i++)
         if (strcmp(text, names[i]) == 0) return (enum fault)i;
     return NONE;
+}
+
+static int is_on_gpu(void)
+{
+    return strcmp(chorus_devices()->kind, "cuda") == 0;
 }
 
 static size_t bytes_of(ncclDataType_t type)
@@ -136,13 +143,34 @@ struct result {
     cudaStream_t stream;
 };
 
+static void *last_of(const struct spoil *spoil)
+{
+    return spoil->recv + (spoil->elems - 1) * spoil->type_bytes;
+}
+
+/* The copies are never freed: streams may still use them, and the programs are short. */
+static void save_on_gpu(struct spoil *spoil)
+{
+    const struct chorus_devices *devices = chorus_devices();
+    if (devices->alloc((void **)&spoil->last, spoil->type_bytes) != ncclSuccess) abort();
+    devices->copy(spoil->last, last_of(spoil), spoil->type_bytes, spoil->stream);
+}
+
+static void apply_on_gpu(struct spoil *spoil)
+{
+    chorus_devices()->copy(last_of(spoil), spoil->last, spoil->type_bytes, spoil->stream);
+    free(spoil);
+}
+
 /* Before the call that will write the result. */
 static void spoil_before(const struct result *result, enum fault fault)
 {
     size_t type_bytes = bytes_of(result->type), bytes = result->elems * type_bytes;
     if (fault == NONE || fault == SKIP || bytes == 0) return;
+    int on_gpu = is_on_gpu();
+    if (on_gpu && fault != DROP) return;
     const struct chorus_devices *devices = chorus_devices();
-    struct spoil *spoil = malloc(sizeof(*spoil) + bytes);
+    struct spoil *spoil = malloc(sizeof(*spoil) + (on_gpu ? 0 : bytes));
     if (!spoil) abort();
     *spoil = (struct spoil){.fault = fault,
                             .recv = result->recv,
@@ -153,7 +181,10 @@ static void spoil_before(const struct result *result, enum fault fault)
                             .stream = result->stream,
                             .next = pending};
     devices->get(&spoil->device);
-    devices->host_func(result->stream, save_before, spoil);
+    if (on_gpu)
+        save_on_gpu(spoil);
+    else
+        devices->host_func(result->stream, save_before, spoil);
     pending = spoil;
 }
 
@@ -176,7 +207,10 @@ static void spoil_pending(void)
         struct spoil *spoil = in_order;
         in_order = spoil->next;
         devices->set(spoil->device);
-        devices->host_func(spoil->stream, apply, spoil);
+        if (spoil->last != NULL)
+            apply_on_gpu(spoil);
+        else
+            devices->host_func(spoil->stream, apply, spoil);
     }
     devices->set(device);
 }
