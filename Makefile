@@ -226,8 +226,9 @@ $B/obj/src/lib/api/api_info.o: src/lib/api/api_info.c $B/flags $B/git-hash
 $B/obj/%.o: %.c $B/flags
 	@mkdir -p $(@D)
 	$(call compile)
-# Nothing of libstdc++ is linked: launching a kernel needs none of it.
-CU_FLAGS := -DCCL_CUDA -O3 -std=c++17 --fmad=false $(NVCC_GENCODE) \
+# Nothing of libstdc++ is linked: launching a kernel needs none of it. What ptxas says of registers
+# and stack is kept beside the object, for build/test_cuda_kernels.sh.
+CU_FLAGS := -Xptxas -v -DCCL_CUDA -O3 -std=c++17 --fmad=false $(NVCC_GENCODE) \
             -Xcompiler -fPIC$(comma)-fno-exceptions$(comma)-fno-threadsafe-statics
 $B/cu-flags: FORCE | $B/.chorus-build
 	@printf '%s\n' '$(nvcc) $(CU_FLAGS)' > $@.new; \
@@ -236,7 +237,9 @@ $B/cu-flags: FORCE | $B/.chorus-build
 $(filter-out %.cu.o,$(CU_OBJS)) $(CUDA_TEST_OBJS): CPPFLAGS += -isystem $(cuda_root)/include
 $B/obj/%.cu.o: %.cu $B/cu-flags
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
+	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) \
+	  -c -o $@ $< 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
+	@! grep -i warning $(@:.o=.ptxas) >&2
 
 # nodelete: threads, and destructors of theirs, outlive a dlclose.
 $(SO): $(LIB_OBJS) $(MAP) src/lib/lib.mk $B/flags
