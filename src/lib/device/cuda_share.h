@@ -17,7 +17,7 @@ enum ccl_share_kind {
 struct ccl_share {
     uint64_t process; /* a random number of the owner: process ids recur, also on one host */
     uint64_t span, id, bytes;
-    uint64_t block, place; /* of cudaMalloc: the block that it is a part of (0: unknown), from where */
+    uint64_t block, place; /* of cudaMalloc: the block that holds it (0: unknown), from where */
     uint32_t kind, index, count, spare;
     uint8_t device[16]; /* the UUID, for texts */
     cudaIpcMemHandle_t legacy;

@@ -24,6 +24,7 @@ else
 fi | while read -r file; do [ ! -f "$file" ] || echo "$file"; done |
     tar -cf - -T - | tar -xf - -C "$work" || exit 3
 mkdir "$work/build" && cp -a "$build/obj" "$build/flags" "$build/.chorus-build" "$work/build/"
+[ ! -e "$build/cu-flags" ] || cp -a "$build/cu-flags" "$work/build/"
 cd "$work" || exit 3
 if command -v git >/dev/null 2>&1; then
     git init -q . && git add -A &&

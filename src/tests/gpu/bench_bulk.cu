@@ -14,7 +14,7 @@ struct bulk_args {
     uint32_t ntargets, chunk_bytes, nchunks;
 };
 
-static __device__ uint32_t shared_at(const void *at)
+[[maybe_unused]] static __device__ uint32_t shared_at(const void *at)
 {
     return (uint32_t)__cvta_generic_to_shared(at);
 }
