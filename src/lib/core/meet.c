@@ -68,6 +68,23 @@ static int is_same_stream(const struct ccl_op *a, const struct ccl_op *b)
     return a->stream == b->stream && (uintptr_t)a->stream != CCL_STREAM_PER_THREAD;
 }
 
+static ncclResult_t fail_streams(struct ccl_clique *clique, const struct ccl_op *op,
+                                 const struct ccl_op *last)
+{
+    static const char advice[] = "each would wait for the other (call them between ncclGroupStart "
+                                 "and ncclGroupEnd)";
+    if (op->coll < CCL_NCOLLS)
+        return ccl_clique_fail(
+            clique, ncclInvalidUsage, 1,
+            "nccl%s: ranks %d and %d use the same stream but not the same group: %s",
+            ccl_coll_name(op->coll), op->comm->rank, last->comm->rank, advice);
+    const struct ccl_op *send = op->coll == CCL_SEND ? op : last, *recv = send == op ? last : op;
+    return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                           "ranks %d and %d send and receive on the same stream but not in the "
+                           "same group: %s",
+                           send->comm->rank, recv->comm->rank, advice);
+}
+
 /* A gate in front of the kernel on the same stream would wait for ever. */
 static ncclResult_t check_streams(struct ccl_set *set)
 {
@@ -75,11 +92,7 @@ static ncclResult_t check_streams(struct ccl_set *set)
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
         if (!set->members[i].gated || !is_same_stream(op, last)) continue;
-        return ccl_clique_fail(
-            set->exec->clique, ncclInvalidUsage, 1,
-            "nccl%s: ranks %d and %d use the same stream but not the same group: each would wait "
-            "for the other (call them between ncclGroupStart and ncclGroupEnd)",
-            ccl_coll_name(op->coll), op->comm->rank, last->comm->rank);
+        return fail_streams(set->exec->clique, op, last);
     }
     return ncclSuccess;
 }

@@ -5,12 +5,16 @@
 #include "base/err.h"
 #include "device/cuda_dl.h"
 
+#include <stdio.h>
+
 ncclResult_t ccl_cuda_alloc(void **memory, size_t bytes)
 {
     if (memory == NULL) return ccl_err(ncclInvalidArgument, "alloc: memory is NULL");
     *memory = NULL;
     if (bytes == 0) return ncclSuccess;
-    return ccl_cuda_check(cudaMalloc(memory, bytes), "cudaMalloc");
+    char what[64];
+    snprintf(what, sizeof what, "cudaMalloc of %zu bytes", bytes);
+    return ccl_cuda_check(cudaMalloc(memory, bytes), what);
 }
 
 ncclResult_t ccl_cuda_free(void *memory)
