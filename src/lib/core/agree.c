@@ -136,12 +136,13 @@ void ccl_agree_audit(struct ccl_exec *exec)
     uint64_t there = number_at(exec->board, number);
     if (there > number) number = there; /* whole rounds of the board went by */
     for (int is_waiting = 0; !is_waiting && board_read(exec->board, number, &call); number++) {
+        /* First who is missing: what comes after that look is compared the next time. */
+        for (uint16_t e = 0; e < exec->view.nexecs; e++)
+            is_waiting |= number_at(clique->boards[e], number) < number;
         if (find_other(exec, &call, &other)) {
             fail(clique, &call, &other);
             return;
         }
-        for (uint16_t e = 0; e < exec->view.nexecs; e++)
-            is_waiting |= number_at(clique->boards[e], number) < number;
         if (!is_waiting) atomic_store_explicit(&exec->audited, number, memory_order_relaxed);
     }
 }
