@@ -136,7 +136,6 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     lead->graph_words = (uint32_t *)(void *)(base + lay.graphs_at);
     lead->graph_letters = (uint32_t *)(void *)(base + lay.graph_letters_at);
     lead->letters = (struct ccl_mail_post *)(void *)(base + lay.letters_at);
-    lead->words_bytes = lay.words_bytes;
     return ccl_device()->words_map(base, lay.words_bytes, &lead->registered);
 }
 

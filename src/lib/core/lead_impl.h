@@ -87,7 +87,6 @@ struct ccl_lead {
     uint32_t *graph_counts;        /* [nlocal * nlocal] messages captured so far */
     struct ccl_region **kept;      /* mappings that graphs use */
     size_t nkept, kept_room;
-    size_t words_bytes;                /* of all words, for the device */
     void *registered;                  /* as the device sees them */
     struct ccl_exporter **exporters;   /* [nprocs] to each of the others */
     struct ccl_importer **importers;   /* [nprocs] from each */

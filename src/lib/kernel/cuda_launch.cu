@@ -70,11 +70,6 @@ int ccl_cuda_reduces(int type, int capability)
     return kernel != NULL && capability >= kernel->capability;
 }
 
-int ccl_cuda_is_local(const struct ccl_work *work)
-{
-    return ccl_local_fits(work);
-}
-
 /* ---- grids ---- */
 
 /* Tiles, and the CTAs and warps for operations of many tiles, as bench_fold found them best.

@@ -29,10 +29,6 @@ int ccl_cuda_load(void);
 /* Whether the kernels reduce a type on a GPU of this compute capability (90 for 9.0). */
 int ccl_cuda_reduces(int type, int capability);
 
-/* 1 when a work can be launched by ccl_cuda_launch_local: its executor holds all ranks, and body[0]
- * has independent FOLD and MAP steps with one range of buffers on either side. */
-int ccl_cuda_is_local(const struct ccl_work *work);
-
 /* Launches the first body of a work. Steps and buffers of `work` are copied; steps may lie in host
  * memory. Its gates lie in device memory, its abort word in memory of the host that the GPU reads;
  * turn, boards, note and error are not used. */
