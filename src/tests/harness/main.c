@@ -99,6 +99,7 @@ static void write_header(const struct perf_sweep *sweep)
                                  .nranks = world->nranks,
                                  .nprocs = world->nprocs,
                                  .group_size = world->ranks[0].group_size,
+                                 .ngroups = world->ngroups,
                                  .ranks_per_device = world->ranks_per_device,
                                  .ndevices = world->ndevices,
                                  .ranks = world->info,

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-void perf_report_text_header(const struct perf_header *header, const char *timed);
+void perf_report_text_header(const struct perf_header *header);
 void perf_report_text_row(const struct perf_row *row);
 void perf_report_text_note(const char *text);
 void perf_report_text_footer(const struct perf_footer *footer);
