@@ -64,7 +64,7 @@ static int64_t memory_bytes(void)
     return *text ? strtoll(text, NULL, 10) * 1024 : PERF_NO_INT;
 }
 
-static int usable_cores(void)
+int perf_machine_cores(void)
 {
     cpu_set_t set;
 
@@ -146,7 +146,7 @@ void perf_machine_add(struct perf_json *json, const struct perf_header *header)
     perf_machine_cpu(text, sizeof text);
     perf_json_string(json, "cpu", text);
     perf_json_int(json, "cores", sysconf(_SC_NPROCESSORS_ONLN));
-    perf_json_int(json, "usable_cores", usable_cores());
+    perf_json_int(json, "usable_cores", perf_machine_cores());
     add_number(json, "memory_bytes", memory_bytes());
     perf_json_string(json, "kernel", uname(&system) ? NULL : system.release);
     perf_json_string(json, "architecture", uname(&system) ? NULL : system.machine);

@@ -20,6 +20,9 @@ void perf_machine_end(struct perf_json *json);
 /* "model name" of the first processor, "unknown" where none is told. */
 void perf_machine_cpu(char *text, size_t text_bytes);
 
+/* Cores that this process may use. */
+int perf_machine_cores(void);
+
 /* Why times of now mean little: a GPU of the ranks on this host is throttled, or others have work
  * on it. "" when nothing is known to be wrong. */
 void perf_machine_trouble(const struct perf_header *header, char *text, size_t text_bytes);

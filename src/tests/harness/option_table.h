@@ -90,6 +90,16 @@ PERF_OPTION(CHECK, 0, "selftest", FLAG, selftest_only, 1, 1, "off", "", "",
 PERF_OPTION(CHECK, 0, "preflight", FLAG, preflight, 1, 1, "off", "", "",
             "only form the world and let each pair of ranks talk, then report")
 
+PERF_GROUP(BASELINE, "Comparison with an earlier run")
+PERF_OPTION(
+    BASELINE, 0, "baseline", TEXT, baseline, 0, 0, "none", "", "FILE",
+    "end with exit code 5 when a row is slower than in the record FILE (.json or .jsonl) and "
+    "those of further runs, FILE.0, FILE.1 ..., or 6 when they cannot be compared")
+PERF_OPTION(BASELINE, 0, "tolerance", PERCENT, tolerance, 0, 1000, "auto", "%", "P",
+            "how much slower a row may be; auto: 5 %, or as much as the baseline's runs differ")
+PERF_OPTION(BASELINE, 0, "baseline_anyway", FLAG, baseline_anyway, 1, 1, "off", "", "",
+            "compare with the baseline of another machine or set-up, or on a disturbed GPU")
+
 PERF_GROUP(REPORT, "Report")
 PERF_OPTION(REPORT, 'J', "output_file", TEXT, json_file, 0, 0, "none", "", "FILE",
             "write a record to FILE: JSON, or by its suffix .jsonl, .csv or .xml (JUnit); if it "

@@ -370,6 +370,12 @@ static void check_conflicts(const struct perf_options *options)
         perf_usage("option --until-stable: repeats a series, of which -I tells one only");
     if (options->until_stable > 0 && options->iters == 0)
         perf_usage("option --until-stable: needs an end of iterations; -n 0 has none");
+    if (options->tolerance > 0 && !options->baseline)
+        perf_usage("option --tolerance: is that of --baseline FILE, which is not given");
+    if (options->baseline_anyway && !options->baseline)
+        perf_usage("option --baseline_anyway: there is no --baseline FILE");
+    if (options->baseline && (options->iters == 0 || options->run_cycles == 0))
+        perf_usage("option --baseline: judges at the end, which -n 0 and -N 0 have not");
     if (options->init == PERF_INIT_SPAWN && !options->spawn)
         perf_usage("option --init: spawn needs --spawn N");
     if (options->spawn && options->init != PERF_INIT_SPAWN && options->init != PERF_INIT_AUTO)

@@ -50,6 +50,9 @@ struct perf_options {
     int average;                  /* -a 0 rank 0, 1 avg, 2 min, 3 max */
     double until_stable;          /* --until-stable percent, 0 off */
     int rotate;                   /* --rotate */
+    const char *baseline;         /* --baseline */
+    double tolerance;             /* --tolerance percent, 0: by the baseline */
+    int baseline_anyway;          /* --baseline_anyway */
     int local_register;           /* -R 0, 1, 2 */
     int cta_policy;               /* -x 0..2, -1 unset */
     int device_impl, device_ctas; /* -D, -V */

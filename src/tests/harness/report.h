@@ -83,6 +83,36 @@ enum perf_status {
     PERF_INTERRUPTED
 };
 
+/* What a comparison with a baseline found for a placement of a row, in medians over its cycles. */
+enum perf_change {
+    PERF_CHANGE_NONE,
+    PERF_CHANGE_FASTER,
+    PERF_CHANGE_SLOWER,
+    PERF_CHANGE_MISSING /* the baseline has it, this run has not */
+};
+
+struct perf_gate_cell {
+    size_t size_bytes;
+    char type[16], op[16];
+    int root, in_place;
+    int by_rate; /* judged by bandwidth, small ones by time */
+    double base_us, now_us, base_rate, now_rate;
+    double change_percent; /* of time or rate; positive is worse */
+    double tolerance_percent;
+    double noise_percent; /* of the baseline's repeats; negative: it has none */
+    enum perf_change change;
+};
+
+struct perf_gate {
+    const char *file;
+    double tolerance_percent; /* asked for, 0: 5 or what the baseline supports, cell by cell */
+    double supported_percent; /* smallest that the baseline's repeats allow; negative: not known */
+    const struct perf_gate_cell *cells;
+    int ncells, nslower, nfaster, nmissing;
+    int nruns;           /* how often the series ran */
+    const char *trouble; /* why it means little, or NULL */
+};
+
 struct perf_footer {
     int64_t out_of_bounds;
     double avg_busbw;
@@ -92,6 +122,7 @@ struct perf_footer {
     const char *error; /* first error text or NULL */
     int nrows, nskipped;
     size_t lib_bytes, buffer_bytes; /* -M */
+    const struct perf_gate *gate;   /* --baseline, else NULL */
 };
 
 /* Called with the exit code when a write fails: 3 after a message, 128 + SIGPIPE without one when

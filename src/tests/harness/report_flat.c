@@ -86,6 +86,7 @@ static void add_end(struct perf_json *json, const struct perf_footer *footer)
     perf_json_real(json, "average_bus_bw", footer->avg_valid ? footer->avg_busbw : NAN);
     perf_json_int(json, "library_bytes", (int64_t)footer->lib_bytes);
     perf_json_int(json, "buffer_bytes", (int64_t)footer->buffer_bytes);
+    perf_writer_gate(json, footer->gate);
     perf_machine_end(json);
 }
 

@@ -193,12 +193,38 @@ static int add_note(const char *text, enum perf_lines lines)
     return append(&part, NULL);
 }
 
+static void add_gate_cases(struct perf_json *xml, const struct perf_gate *gate)
+{
+    char name[NAME_BYTES], text[NAME_BYTES];
+
+    for (int i = 0; gate != NULL && i < gate->ncells; i++) {
+        const struct perf_gate_cell *cell = &gate->cells[i];
+
+        snprintf(name, sizeof name, "%zu B %s %s root %d %s", cell->size_bytes, cell->type,
+                 cell->op, cell->root, cell->in_place ? "in_place" : "out_of_place");
+        begin_case(xml, "baseline", name, cell->now_us / 1e6);
+        suite.tests++;
+        snprintf(text, sizeof text, "%.1f %% slower than the baseline, %.1f %% are tolerated",
+                 cell->change_percent, cell->tolerance_percent);
+        if (cell->change == PERF_CHANGE_SLOWER) {
+            suite.failures++;
+            add_outcome(xml, "failure", "slower", text);
+        } else if (cell->change == PERF_CHANGE_MISSING) {
+            suite.skipped++;
+            add_outcome(xml, "skipped", NULL, "only the baseline has this row");
+        }
+        perf_json_raw(xml, "</testcase>\n");
+    }
+}
+
 static int close_suite(const struct perf_record *record, const struct perf_footer *footer)
 {
     struct perf_json part = {0};
-    int error = append(&part, footer);
+    int error;
 
     (void)record;
+    add_gate_cases(&part, footer->gate);
+    error = append(&part, footer);
     perf_json_free(&suite.notes);
     return error;
 }

@@ -343,6 +343,7 @@ void perf_report_text_footer(const struct perf_footer *footer)
         print_bytes(", buffers", footer->buffer_bytes);
         printf("\n");
     }
+    if (footer->gate) perf_report_text_gate(footer->gate);
     printf("# Verdict              : %s%s\n", verdicts[footer->status],
            perf_report_is_empty(footer) ? ", nothing was run" : "");
     printf("#\n# Collective test concluded: %s\n", perf_program());

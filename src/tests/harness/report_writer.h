@@ -31,6 +31,9 @@ void perf_writer_places(const struct perf_record *record,
 /* "ok", "wrong", "unchecked", "skipped". */
 const char *perf_writer_status(const struct perf_record *placed);
 
+/* report_gate.c: the member "gate", null without a baseline. */
+void perf_writer_gate(struct perf_json *json, const struct perf_gate *gate);
+
 /* -I: every iteration's time, of the slowest process, and each process's. */
 void perf_writer_iterations(struct perf_json *json, const char *key,
                             const struct perf_measure *measure);

@@ -4,6 +4,7 @@
  */
 #include "harness/run.h"
 
+#include "harness/baseline.h"
 #include "harness/devices.h"
 #include "harness/ending.h"
 #include "harness/library.h"
@@ -114,6 +115,7 @@ static void report_row(struct perf_sweep *sweep, const struct perf_row *row, cha
     footer->nskipped += row->skipped;
     if (world->proc == 0) {
         perf_report_row(row);
+        perf_baseline_add(row);
         for (int i = 0; i < 2; i++)
             if (notes[i][0] != '\0') perf_report_note(notes[i]);
         if (world->coll->summarize != NULL && !row->skipped) {
@@ -211,12 +213,40 @@ static void run_cycle(struct perf_thread *thread, int cycle)
                 run_sizes(thread, &row);
 }
 
+/* --baseline: a row that looks slower may have met other work of the machine, so the series runs
+ * again; slower is what is so each time. Rank 0's process decides. */
+static int runs_again(struct perf_thread *thread)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    pthread_barrier_wait(&world->barrier);
+    if (thread->index == 0) {
+        int again = 0, *all = calloc((size_t)world->nprocs, sizeof *all);
+        if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+        perf_report_lock();
+        const struct perf_gate *gate = world->proc == 0 ? perf_baseline_judge() : NULL;
+        perf_ending_footer()->gate = gate;
+        perf_report_unlock();
+        if (gate != NULL)
+            again = perf_gate_code(gate) == PERF_EXIT_SLOW && gate->nruns < PERF_GATE_RUNS;
+        perf_world_allgather(world, &again, all, sizeof again);
+        sweep->runs_again = all[0];
+        free(all);
+    }
+    pthread_barrier_wait(&world->barrier);
+    return sweep->runs_again;
+}
+
 static void *run_thread(void *argument)
 {
     struct perf_thread *thread = argument;
     const struct perf_options *options = thread->sweep->world->options;
-    for (int cycle = 0; options->run_cycles == 0 || cycle < options->run_cycles; cycle++)
-        run_cycle(thread, cycle);
+    int cycle = 0;
+    do {
+        for (int end = cycle + options->run_cycles; options->run_cycles == 0 || cycle < end;
+             cycle++)
+            run_cycle(thread, cycle);
+    } while (runs_again(thread));
     return NULL;
 }
 
@@ -264,6 +294,7 @@ static int decide(struct perf_world *world)
     if (footer->min_busbw_wanted > 0 && footer->avg_valid &&
         footer->avg_busbw < 0.9 * footer->min_busbw_wanted)
         code = PERF_EXIT_SLOW;
+    code = perf_verdict_worse(code, perf_gate_code(footer->gate));
     if (perf_report_is_empty(footer)) code = PERF_EXIT_ERROR;
     if (footer->out_of_bounds > 0) code = PERF_EXIT_WRONG;
     int *all = calloc((size_t)world->nprocs, sizeof *all);

@@ -41,6 +41,7 @@ struct perf_sweep {
     struct perf_part *parts;            /* [threads] */
     struct perf_part total;             /* over all ranks; written by thread 0 between barriers */
     struct perf_iterations *iterations; /* -I, else NULL */
+    int runs_again;                     /* --baseline: the series is not over yet */
     double busbw_sum;                   /* thread 0 of process 0 */
     int busbw_n;
 };
