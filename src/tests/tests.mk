@@ -8,10 +8,13 @@ DRIVERS += alltoallv
 DRIVERS += broadcast
 DRIVERS += gather
 DRIVERS += hypercube
+DRIVERS += oneway
+DRIVERS += pingpong
 DRIVERS += reduce
 DRIVERS += reduce_scatter
 DRIVERS += scatter
 DRIVERS += sendrecv
+DRIVERS += twoway
 
 # The harness: part of every driver, and of the unit tests that need it.
 HARNESS_SRCS += src/tests/harness/agree.c
@@ -38,6 +41,7 @@ HARNESS_SRCS += src/tests/harness/oob.c
 HARNESS_SRCS += src/tests/harness/oob_hub.c
 HARNESS_SRCS += src/tests/harness/oob_link.c
 HARNESS_SRCS += src/tests/harness/options.c
+HARNESS_SRCS += src/tests/harness/pairs.c
 HARNESS_SRCS += src/tests/harness/pattern.c
 HARNESS_SRCS += src/tests/harness/preflight.c
 HARNESS_SRCS += src/tests/harness/record.c
