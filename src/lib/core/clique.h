@@ -133,6 +133,7 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
+    int capability;                          /* the least of its GPUs; 0: host devices */
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
@@ -181,6 +182,9 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
  */
 void ccl_exec_lock(struct ccl_exec *exec);
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
+/* Calls `work` if no executor of the process has anything under way on a GPU, nor gets anything
+ * meanwhile; else it does nothing. */
+void ccl_clique_rest(void (*work)(void *), void *argument);
 /* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
                              ncclResult_t (*take)(struct ccl_clique *, int proc, int fd));

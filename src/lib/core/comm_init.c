@@ -65,6 +65,8 @@ static ncclResult_t describe(struct init *init, struct ccl_peer *me)
     me->device = init->args->device;
     me->is_gpu = !ccl_device()->retires;
     me->max_channels = max_channels(&init->args->config);
+    if (ccl_device()->capability != NULL)
+        TRY(ccl_device()->capability(init->args->device, &me->capability));
     TRY(ccl_topo_describe(me));
     TRY(ccl_device()->identity(init->args->device, me->identity));
     return CCL_NEW(&init->peers, (size_t)init->args->nranks);

@@ -169,7 +169,7 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         return ncclSuccess;
     }
     int idle = atomic_load(&comm->flying) == 0;
-    if (!ccl_device()->retires) idle = ccl_track_is_idle(&comm->exec->track);
+    if (!ccl_device()->retires) idle = ccl_track_is_idle(&comm->exec->track, comm->rank);
     if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&

@@ -192,7 +192,9 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     const struct ccl_record *record = &set->members[set->last].record;
     memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
-    work->arrived = set->arrived;
+    work->arrived = set->told.word != NULL ? set->told.arrived : set->arrived;
+    work->done = set->told.word;
+    work->done_value = set->told.value;
     work->owner = set;
     if (work->turn != NULL) work->ticket = set->exec->turn.taken++;
     work->signature = sign_op(recipe->sign, set);

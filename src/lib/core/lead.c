@@ -39,7 +39,8 @@ static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t n
 {
     size_t nlocal = (size_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
     size_t nletters = nlocal * nlocal * CCL_MAIL_DEPTH;
-    struct layout lay = {.sent_at = (nprocs + 1u) * CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES};
+    size_t nlines = (size_t)ccl_lead_nrows(nprocs) * CCL_LEAD_DEPTH;
+    struct layout lay = {.sent_at = nlines * CCL_LEAD_LINE_BYTES};
     lay.graphs_at = lay.sent_at + 2 * nletters * sizeof(uint32_t);
     lay.graph_letters_at = lay.graphs_at + 2u * nprocs * CCL_LEAD_GRAPHS * sizeof(uint32_t);
     lay.words_bytes =
@@ -129,6 +130,7 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     size_t at = areas_bytes(topo, procs, lead->procs[0], exec->index);
     char *base = (char *)exec->clique->lead_segments[lead->procs[0]].base + at;
     lead->words = base;
+    lead->words_bytes = lay.words_bytes;
     lead->posts = (struct ccl_lead_post *)(void *)(base + lay.posts_at);
     lead->ranks = (struct ccl_lead_rank *)(void *)(base + lay.ranks_at);
     lead->sent = (uint32_t *)(void *)(base + lay.sent_at);
@@ -213,6 +215,7 @@ static ncclResult_t swap_all_sockets(struct ccl_clique *clique, uint16_t *procs)
 
 static ncclResult_t start_thread(struct ccl_lead *lead)
 {
+    TRY(ccl_device()->flags_alloc((void **)&lead->arrived, CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES));
     TRY(ccl_device()->base.stream_create(&lead->stream));
     pthread_cond_init(&lead->wake, NULL);
     int error = pthread_create(&lead->thread, NULL, ccl_lead_thread, lead);
@@ -260,7 +263,7 @@ void ccl_lead_release(struct ccl_exec *exec)
 {
     const struct ccl_lead *lead = exec->lead;
     if (lead == NULL || lead->words == NULL) return;
-    uint32_t nwords = (lead->nprocs + 1u) * CCL_LEAD_DEPTH;
+    uint32_t nwords = (uint32_t)ccl_lead_nrows(lead->nprocs) * CCL_LEAD_DEPTH;
     uint32_t far = (uint32_t)__atomic_load_n(&lead->latest, __ATOMIC_RELAXED) + (1u << 30);
     for (uint32_t i = 0; i < nwords; i++) {
         uint32_t *word = ccl_lead_word(lead, (uint16_t)(i / CCL_LEAD_DEPTH), i % CCL_LEAD_DEPTH);
@@ -302,7 +305,11 @@ void ccl_lead_close(struct ccl_exec *exec)
         ccl_device()->foreign->import_close(lead->importers[q]);
         ccl_device()->foreign->export_close(lead->exporters[q]);
     }
-    if (lead->registered != NULL) ccl_device()->words_unmap(lead->words);
+    if (lead->registered != NULL) {
+        ccl_await_forget(lead->words, lead->words_bytes);
+        ccl_device()->words_unmap(lead->words);
+    }
+    ccl_device()->flags_free(lead->arrived);
     if (lead->stream != NULL) ccl_device()->base.stream_destroy(lead->stream);
     for (uint16_t q = 0; lead->sockets != NULL && q < lead->nprocs; q++)
         if (lead->sockets[q] >= 0) close(lead->sockets[q]);

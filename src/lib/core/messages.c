@@ -186,7 +186,7 @@ static ncclResult_t launch_several(struct ccl_exec *exec, const struct ccl_set_l
     TRY(ccl_device()->base.event_record(first->done, stream));
     TRY(join_streams(list, stream, first->done));
     if (first->members[SENDER].record.capture != 0) return ncclSuccess;
-    return ccl_track_add(&exec->track, stream, NULL);
+    return ccl_track_add(&exec->track, stream, CCL_TRACK_ALL);
 }
 
 static ncclResult_t launch_alone(struct ccl_exec *exec, const struct ccl_set_list *list)

@@ -4,13 +4,27 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/await.h"
 #include "core/join.h"
 #include "core/meet.h"
 
 #include <sched.h>
 
 /* Calls of threads that work side by side come within microseconds. */
-enum { PARK_US = 1000, SPIN_US = 2 };
+enum { PARK_US = 1000, LONG_PARK_US = 100000, SPIN_US = 2 };
+
+/* Both handles of it. */
+static int is_legacy(cudaStream_t stream)
+{
+    return (uintptr_t)stream < CCL_STREAM_PER_THREAD;
+}
+
+uint64_t ccl_park_us(const struct ccl_op *op)
+{
+    if (ccl_device()->launches_block != NULL && ccl_device()->launches_block()) return UINT64_MAX;
+    int is_long = is_legacy(op->stream) || ccl_await_is_tight(op->comm->device);
+    return is_long ? LONG_PARK_US : PARK_US;
+}
 
 ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t member)
 {
@@ -36,12 +50,12 @@ enum outcome { LAUNCHED, CHOSEN, LATE };
  * when the communicator failed. Acquire pairs with the choice. */
 static enum outcome wait_launch(const struct ccl_set *set, uint16_t member, uint64_t start_ns)
 {
-    int no_gates = ccl_device()->launches_block != NULL && ccl_device()->launches_block();
+    uint64_t patience_us = ccl_park_us(&set->members[member].record.op);
     while (!is_launched(set)) {
         int chosen = atomic_load_explicit(&set->chosen, memory_order_acquire);
         if (chosen == member + 1) return CHOSEN;
         uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-        if (past_us >= PARK_US && (chosen != 0 || !no_gates)) return LATE;
+        if (past_us >= (chosen != 0 ? PARK_US : patience_us)) return LATE;
         if (ccl_clique_error(set->exec->clique) != ncclSuccess) return LATE;
         if (past_us >= SPIN_US) sched_yield();
     }
@@ -108,7 +122,7 @@ static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *par
         struct ccl_set *set = parks->list[i].set;
         if (set->exec != exec || is_launched(set)) continue;
         if (set->state == CCL_SET_GATHERING)
-            TRY(ccl_meet_gate(set, parks->list[i].member));
+            TRY(ccl_meet_late(set, parks->list[i].member));
         else
             TRY(ccl_join_launch(exec));
     }

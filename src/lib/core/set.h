@@ -34,6 +34,13 @@ struct ccl_member {
     chorus_event_t ready;                  /* made at first use, kept with the set */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
     uint8_t own;                           /* parked on a stream that only its thread may use */
+    uint8_t held;                          /* its stream waits by core/lead.h */
+};
+
+/* The kernel's end tells others by a word of the host, and counts its CTAs beside. */
+struct ccl_told {
+    uint32_t *word; /* NULL: nobody is told */
+    uint32_t value, *arrived;
 };
 
 struct ccl_set {
@@ -50,7 +57,8 @@ struct ccl_set {
     uint64_t capture;        /* that it was launched in; 0: eager */
     chorus_event_t done;     /* recorded by the launch */
     uint32_t *arrived;       /* lanes of the kernel that have ended */
-    struct ccl_gate *gates;  /* [nmembers], in the order of their gating */
+    struct ccl_told told;
+    struct ccl_gate *gates;     /* [nmembers], in the order of their gating */
     struct ccl_member *members; /* [nmembers] */
 };
 
