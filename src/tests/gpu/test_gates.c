@@ -97,11 +97,11 @@ static void child_process(void)
     kit_close(&kit);
 }
 
-static void run_processes(int n, const char *setting)
+static void run_processes(int n, const char *name, const char *setting)
 {
     struct procs procs;
-    NOTE("%d processes, %s", n, setting);
-    procs_start(&procs, n, "child:process", (const char *const[]){setting, NULL});
+    NOTE("%d processes, %s, %s", n, name, setting);
+    procs_start(&procs, n, name, (const char *const[]){setting, NULL});
     for (int again = 0; again < 3; again++) {
         for (int p = 0; p < n; p++) procs_hear(&procs, p, 'p');
         for (int p = 0; p < n; p++) {
@@ -112,11 +112,61 @@ static void run_processes(int n, const char *setting)
     procs_end(&procs, -1);
 }
 
+/* A process has two ranks, and its second calls after the first one's call has returned. */
+static void child_half(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_GATHER, COUNT);
+    proc_open(&kit, 2, COUNT);
+    for (int again = 0; again < 3; again++) {
+        for (int r = 0; r < 2; r++) kit_prepare(&kit.ranks[r], &op);
+        proc_say('p');
+        proc_hear('g');
+        for (int r = 0; r < 2; r++) CHECK_OK(kit_call(&kit.ranks[(r + again) % 2], &op));
+        proc_say('c');
+        for (int r = 0; r < 2; r++) kit_check(&kit.ranks[r], &op);
+    }
+    kit_close(&kit);
+}
+
+static void test_halves(void)
+{
+    run_processes(2, "child:half", "CUDA_DEVICE_MAX_CONNECTIONS=1");
+    run_processes(2, "child:half", "CUDA_DEVICE_MAX_CONNECTIONS=8");
+    run_processes(3, "child:half", "CUDA_DEVICE_MAX_CONNECTIONS=8");
+}
+
+/* Process 0 calls as often as it can before the others have called at all, and then goes on. */
+static void child_ahead(void)
+{
+    enum { AHEAD = 60, CALLS = 300 };
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    proc_open(&kit, 1, COUNT);
+    kit_prepare(&kit.ranks[0], &op);
+    if (proc_index() > 0) proc_hear('g');
+    for (int i = 0; i < CALLS; i++) {
+        if (proc_index() == 0 && i == AHEAD) proc_say('a');
+        CHECK_OK(kit_call(&kit.ranks[0], &op));
+    }
+    kit_check(&kit.ranks[0], &op);
+    kit_close(&kit);
+}
+
+static void test_ahead_of_processes(void)
+{
+    struct procs procs;
+    procs_start(&procs, 3, "child:ahead", NULL);
+    procs_hear(&procs, 0, 'a');
+    for (int p = 1; p < 3; p++) procs_say(&procs, p, 'g');
+    procs_end(&procs, -1);
+}
+
 static void test_processes(void)
 {
-    run_processes(2, "CUDA_DEVICE_MAX_CONNECTIONS=1");
-    run_processes(2, "CUDA_DEVICE_MAX_CONNECTIONS=8");
-    run_processes(4, "CUDA_DEVICE_MAX_CONNECTIONS=8");
+    run_processes(2, "child:process", "CUDA_DEVICE_MAX_CONNECTIONS=1");
+    run_processes(2, "child:process", "CUDA_DEVICE_MAX_CONNECTIONS=8");
+    run_processes(4, "child:process", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
 /* ---- ends while a gate waits ---- */
@@ -144,22 +194,42 @@ static void test_abort(void)
     kit_close(&kit);
 }
 
-/* Another communicator is made, used and destroyed meanwhile; then the missing ranks come. */
+static void destroy_all(struct kit *kit)
+{
+    for (int r = 0; r < kit->nranks; r++) {
+        CHECK_OK(ncclCommDestroy(kit->ranks[r].comm));
+        kit->ranks[r].comm = NULL;
+    }
+}
+
+static void make_again(struct kit *kit)
+{
+    ncclComm_t comms[KIT_MAX_RANKS];
+    int devices[KIT_MAX_RANKS] = {0};
+    CHECK_OK(ncclCommInitAll(comms, kit->nranks, devices));
+    for (int r = 0; r < kit->nranks; r++) kit->ranks[r].comm = comms[r];
+}
+
+/* Another communicator is made, used and destroyed meanwhile; then the missing ranks come. Its
+ * buffers are there before and after: a program that frees memory waits for all kernels. */
 static void test_other(void)
 {
     struct kit kit, other;
     struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
     kit_open(&kit, 3, 1, COUNT);
+    kit_open(&other, 4, 1, COUNT);
+    destroy_all(&other);
     call_alone(&kit, &op);
     int64_t start = kit_now_ms();
-    kit_open(&other, 4, 1, COUNT);
+    make_again(&other);
     kit_run(&other, &op);
-    kit_close(&other);
+    destroy_all(&other);
     CHECK(kit_now_ms() - start < END_MS);
     CHECK_OK(ncclGroupStart());
     for (int r = 1; r < 3; r++) CHECK_OK(kit_call(&kit.ranks[r], &op));
     CHECK_OK(ncclGroupEnd());
     for (int r = 0; r < 3; r++) kit_check(&kit.ranks[r], &op);
+    kit_close(&other);
     kit_close(&kit);
 }
 
@@ -201,6 +271,8 @@ static const struct test_case cases[] = {
     {"threads: a call comes before the key that the others wait for", test_late, 120},
     {"threads: the same with work behind the early call", test_go_on, 120},
     {"processes: a call comes before the key that the others wait for", test_processes, 120},
+    {"processes: the second rank of each calls after the first", test_halves, 120},
+    {"processes: one is as far ahead as it can be", test_ahead_of_processes, 120},
     {"an abort while a gate waits", test_abort, 0},
     {"another communicator lives and ends while a gate waits", test_other, 0},
     {"many gates, completed in the opposite order", test_many, 120},
@@ -208,6 +280,8 @@ static const struct test_case cases[] = {
     {"child:late", child_late, 0},
     {"child:go-on", child_go_on, 0},
     {"child:process", child_process, 0},
+    {"child:half", child_half, 0},
+    {"child:ahead", child_ahead, 0},
     {"child:many", child_many, 0},
 };
 
