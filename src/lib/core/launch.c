@@ -4,6 +4,7 @@
 
 #include "algo/cost.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/lead.h"
@@ -77,6 +78,11 @@ static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
     return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
 }
 
+int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes)
+{
+    return bytes > ccl_cpu_cache_bytes() / 2 / clique->topo->nranks;
+}
+
 static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
 {
     const struct ccl_sched *sched = &plan->sched;
@@ -117,6 +123,7 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->nexecs = exec->view.nexecs;
     work->self = exec->index;
     work->type = (uint8_t)op->type;
+    if (ccl_launch_streams(clique, 2 * recipe->bytes)) work->flags |= CCL_WORK_STREAMS;
     const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
     work->nchannels =
         ccl_device()->retires

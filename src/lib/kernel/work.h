@@ -200,8 +200,9 @@ enum {
     /* Local path of the GPU: the only step is a MAP from slot to slot whose pair j moves
      * local[j].scalar bytes; the type is one of a byte, count_elems the longest. */
     CCL_WORK_LENGTHS = 4,
-    CCL_WORK_NEAR = 8,    /* GPU: all executors are on this device */
-    CCL_WORK_COPIES = 16, /* GPU, several executors: a collective that reduces nothing */
+    CCL_WORK_NEAR = 8,     /* GPU: all executors are on this device */
+    CCL_WORK_COPIES = 16,  /* GPU, several executors: a collective that reduces nothing */
+    CCL_WORK_STREAMS = 32, /* host: what is written does not stay in a cache */
 };
 
 enum { CCL_MAX_LOCAL = 96 };
@@ -272,6 +273,7 @@ struct ccl_pairs {
     const struct ccl_board *const *boards; /* [nexecs] as in ccl_work */
     struct ccl_call call; /* the latest collective, which may have become these messages */
     uint32_t npairs, nexecs, self, nwaits;
+    uint32_t streams; /* what is received does not stay in a cache */
     const uint32_t *abort_word;
     uint32_t *error;
     struct ccl_bell *bell; /* of this process */
