@@ -13,6 +13,9 @@
 /* After the processes are connected: maps what they share, for all executors that need it. */
 ncclResult_t ccl_lead_connect(struct ccl_clique *clique);
 void ccl_lead_close(struct ccl_exec *exec);
+/* After that of all executors: gives up what they shared, if nothing is under way in the process,
+ * else the next time that nothing is. NULL is fine. Without the registry's lock. */
+void ccl_lead_retire(struct ccl_lead_memory *memory);
 
 /* What ccl_launch_set does for other executors. Where processes are late, the leader's stream waits
  * and a thread launches the kernel when they have come. */

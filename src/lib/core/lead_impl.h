@@ -73,6 +73,16 @@ struct ccl_lead_job {
     struct ccl_set *set;
 };
 
+/* What the leads of a clique share with other processes. */
+struct ccl_lead_memory {
+    struct ccl_lead_memory *next; /* of those that are to be given up */
+    struct ccl_shm *segments;     /* [nsegments] of each process */
+    void **words;                 /* [nwords] areas that are registered with the device */
+    uint16_t nsegments, nwords;
+};
+/* Calls to be made while nothing is under way (ccl_clique_rest): unmaps what nobody uses. */
+void ccl_lead_clean(void *unused);
+
 struct ccl_lead {
     struct ccl_exec *exec;
     uint16_t nprocs, self; /* processes of the executor; self 0 leads */
@@ -91,7 +101,6 @@ struct ccl_lead {
     uint32_t *graph_counts;        /* [nlocal * nlocal] messages captured so far */
     struct ccl_region **kept;      /* mappings that graphs use */
     size_t nkept, kept_room;
-    void *registered;                  /* as the device sees them */
     struct ccl_exporter **exporters;   /* [nprocs] to each of the others */
     struct ccl_importer **importers;   /* [nprocs] from each */
     int *sockets;                      /* [nprocs] of both */

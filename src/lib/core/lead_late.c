@@ -111,12 +111,6 @@ int ccl_lead_work(struct ccl_lead *lead)
 
 /* ---- the thread ---- */
 
-static void unmap(void *unused)
-{
-    (void)unused;
-    ccl_device()->foreign->import_collect(NULL);
-}
-
 /* What memory was freed, on either side; what fails here shows at the next use. Unmapping may wait
  * for all that the device does, and so for streams that wait for this thread, or for a call of the
  * program that cannot be made meanwhile: it waits for a moment in which nothing is under way. */
@@ -128,7 +122,7 @@ static void tidy(struct ccl_lead *lead)
         foreign->export_sweep(lead->exporters[q]);
         foreign->import_read(lead->importers[q]);
     }
-    ccl_clique_rest(unmap, NULL);
+    ccl_clique_rest(ccl_lead_clean, NULL);
 }
 
 static struct timespec soon(void)

@@ -336,7 +336,8 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
     uint64_t number = set->seq + 1;
     if (set->capture != 0) TRY(check_room_for_graph(lead, op));
     TRY(wait_for(lead, number, has_room));
-    lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
+    __atomic_store_n(&lead->names[number % CCL_LEAD_DEPTH], ccl_coll_name(op->coll),
+                     __ATOMIC_RELAXED);
     __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
     if (!lead->is_leader) return run_member(lead, set, stream, number);
     __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
@@ -362,5 +363,5 @@ const char *ccl_lead_waiting(const struct ccl_exec *exec, uint64_t *seq, uint8_t
     for (uint16_t q = 0; q < lead->nprocs; q++)
         for (uint16_t r = 0; r < topo->nranks; r++)
             if (topo->proc_of[r] == lead->procs[q]) missing[r] = !has_posted(lead, q, number);
-    return lead->names[number % CCL_LEAD_DEPTH];
+    return __atomic_load_n(&lead->names[number % CCL_LEAD_DEPTH], __ATOMIC_RELAXED);
 }
