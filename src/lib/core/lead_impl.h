@@ -49,7 +49,8 @@ struct ccl_mail {
     uint64_t number;
     uint64_t capture; /* 0: eager; else `graph` tells its words */
     uint32_t graph;
-    int is_over; /* a receive that was launched, or left to the thread */
+    int is_over;  /* a receive that was launched, or left to the thread */
+    int is_mixed; /* a receive beside those from other ranks on its stream */
 };
 
 /* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
@@ -128,7 +129,7 @@ struct ccl_lead {
     int has_thread, ends;
     pthread_cond_t wake;
     struct ccl_lead_job *jobs, *last_job;
-    cudaStream_t stream; /* of the thread */
+    cudaStream_t stream; /* of the thread; never waits, so that nothing on it holds up the rest */
 };
 
 /* Rows of words. */

@@ -72,6 +72,22 @@ fail:
     return rc;
 }
 
+/* All streams have come to it, here and elsewhere. The thread's stream must not wait for one: that
+ * one may be waiting for what the thread has yet to launch, a message or another collective.
+ * Acquire pairs with the writes of the others' streams. */
+static int is_ready(const struct ccl_lead *lead, const struct ccl_set *set)
+{
+    uint64_t number = set->seq + 1;
+    int is_here = 1;
+    if (!ccl_lead_all_posted(lead, number)) return 0;
+    for (uint16_t q = 1; q < lead->nprocs; q++) {
+        uint32_t ready = __atomic_load_n(ccl_lead_word(lead, q, number), __ATOMIC_ACQUIRE);
+        if ((int32_t)(ready - (uint32_t)number) < 0) return 0;
+    }
+    (void)ccl_device()->base.event_query(set->members[set->last].ready, &is_here);
+    return is_here;
+}
+
 static ncclResult_t run_job(struct ccl_lead *lead, struct ccl_set *set)
 {
     TRY(ccl_device()->base.stream_wait(lead->stream, set->members[set->last].ready));
@@ -86,7 +102,7 @@ static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
     while (rc == ncclSuccess && lead->jobs != NULL) {
         struct ccl_lead_job *job = lead->jobs;
         int failed = ccl_lead_has_failed(lead);
-        if (!failed && !ccl_lead_all_posted(lead, job->set->seq + 1)) break;
+        if (!failed && !is_ready(lead, job->set)) break;
         *progressed = 1;
         if (!failed) rc = run_job(lead, job->set);
         lead->jobs = job->next;
