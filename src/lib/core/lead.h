@@ -24,8 +24,6 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream);
 /* A member of an incomplete set whose call returns: its stream waits for the end of the collective.
  * Gates would not do: the kernel that opens them is another process's. */
 ncclResult_t ccl_lead_hold(struct ccl_set *set, uint16_t member);
-/* What `stream` has launched or waited for by now is all that those members wait for. */
-ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);
 
 /* The buffers of a rank of another process, for the set that is being launched. */
 const struct ccl_slot *ccl_lead_slot(const struct ccl_exec *exec, uint16_t local);

@@ -200,7 +200,8 @@ static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaS
                          &ranks_at(lead, number)[i]));
     TRY(ccl_launch_choose(set));
     TRY(ccl_lead_stage_in(lead, stream));
-    return ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number));
+    TRY(ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number)));
+    return ccl_lead_let_go(set, stream);
 }
 
 /* ---- the leader ---- */
@@ -326,7 +327,8 @@ ncclResult_t ccl_lead_run(struct ccl_lead *lead, struct ccl_set *set, cudaStream
         .value = (uint32_t)number,
         .arrived = &lead->arrived[number % CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES / sizeof(uint32_t)],
     };
-    return ccl_launch_set(set, stream);
+    TRY(ccl_launch_set(set, stream));
+    return ccl_lead_let_go(set, stream);
 }
 
 ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
