@@ -193,9 +193,7 @@ static void free_clique(struct ccl_clique *clique)
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
-    for (uint16_t p = 0; clique->lead_segments != NULL && p < clique->topo->nprocs; p++)
-        ccl_shm_close(&clique->lead_segments[p]);
-    ccl_free(clique->lead_segments);
+    ccl_lead_retire(clique->lead_memory);
     ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);

@@ -26,6 +26,7 @@
 
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
+struct ccl_lead_memory;
 struct ccl_peer_arena;
 struct ccl_set;
 struct ccl_party;
@@ -144,7 +145,7 @@ struct ccl_clique {
     struct ccl_slot *tables;              /* [nlocal_execs][CCL_NCHANNELS][nranks] */
     uintptr_t *bases;                     /* [nranks] by slot, kernel/work.h */
     const struct ccl_peer_arena **arenas; /* [nprocs] NULL: the own, or not to be mapped */
-    struct ccl_shm *lead_segments;        /* [nprocs] core/lead.c; NULL: not needed */
+    struct ccl_lead_memory *lead_memory;  /* core/lead.c; NULL: not needed */
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
 

@@ -115,14 +115,14 @@ static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *
     return 0;
 }
 
-/* Ranks of other processes on the same GPU. */
+/* A collective with ranks of other processes on the same GPU. Needs no lock. */
 static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
 {
     uint8_t missing[UINT16_MAX + 1] = {0};
     uint64_t seq;
     if (comm->exec->lead == NULL) return 0;
     const char *name = ccl_lead_waiting(comm->exec, &seq, missing);
-    if (name == NULL) return ccl_mail_waiting(comm->exec, comm, text, bytes);
+    if (name == NULL) return 0;
     char ranks[256];
     ccl_topo_list(missing, comm->nranks, ranks, sizeof ranks);
     if (memchr(missing, 1, (size_t)comm->nranks) == NULL)
@@ -135,6 +135,7 @@ static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
 
 static int describe_message(const struct ncclComm *comm, char *text, size_t bytes)
 {
+    if (comm->exec->lead != NULL && ccl_mail_waiting(comm->exec, comm, text, bytes)) return 1;
     const struct ccl_op *op = ccl_messages_waiting(comm->exec, comm);
     if (op == NULL) return 0;
     snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",
@@ -163,9 +164,10 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         snprintf(text, bytes, "initialising");
         return ncclSuccess;
     }
-    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
+    /* The lock is held while a call plans and launches; a watcher need not wait for that. Nor while
+     * it waits for other processes, of which it is too far ahead. */
     if (pthread_mutex_trylock(&comm->exec->lock) != 0) {
-        snprintf(text, bytes, "inside a call");
+        if (!describe_lead(comm, text, bytes)) snprintf(text, bytes, "inside a call");
         return ncclSuccess;
     }
     int idle = atomic_load(&comm->flying) == 0;

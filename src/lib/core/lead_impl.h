@@ -49,7 +49,8 @@ struct ccl_mail {
     uint64_t number;
     uint64_t capture; /* 0: eager; else `graph` tells its words */
     uint32_t graph;
-    int is_over; /* a receive that was launched, or left to the thread */
+    int is_over;  /* a receive that was launched, or left to the thread */
+    int is_mixed; /* a receive beside those from other ranks on its stream */
 };
 
 /* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
@@ -73,6 +74,16 @@ struct ccl_lead_job {
     struct ccl_set *set;
 };
 
+/* What the leads of a clique share with other processes. */
+struct ccl_lead_memory {
+    struct ccl_lead_memory *next; /* of those that are to be given up */
+    struct ccl_shm *segments;     /* [nsegments] of each process */
+    void **words;                 /* [nwords] areas that are registered with the device */
+    uint16_t nsegments, nwords;
+};
+/* Calls to be made while nothing is under way (ccl_clique_rest): unmaps what nobody uses. */
+void ccl_lead_clean(void *unused);
+
 struct ccl_lead {
     struct ccl_exec *exec;
     uint16_t nprocs, self; /* processes of the executor; self 0 leads */
@@ -91,7 +102,6 @@ struct ccl_lead {
     uint32_t *graph_counts;        /* [nlocal * nlocal] messages captured so far */
     struct ccl_region **kept;      /* mappings that graphs use */
     size_t nkept, kept_room;
-    void *registered;                  /* as the device sees them */
     struct ccl_exporter **exporters;   /* [nprocs] to each of the others */
     struct ccl_importer **importers;   /* [nprocs] from each */
     int *sockets;                      /* [nprocs] of both */
@@ -119,7 +129,7 @@ struct ccl_lead {
     int has_thread, ends;
     pthread_cond_t wake;
     struct ccl_lead_job *jobs, *last_job;
-    cudaStream_t stream; /* of the thread */
+    cudaStream_t stream; /* of the thread; never waits, so that nothing on it holds up the rest */
 };
 
 /* Rows of words. */
@@ -168,7 +178,10 @@ ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, u
 void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
-/* lead_late.c: others are late: the stream waits, and the thread launches. */
+/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for that
+ * are held. */
+ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);
+/* Others are late: the stream waits, and the thread launches. */
 ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
                             uint64_t number);
 /* Launches what was late and has come, by whoever holds the lock; 1: something moved. */

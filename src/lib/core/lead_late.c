@@ -20,18 +20,22 @@ static uint32_t *end_word(const struct ccl_lead *lead, uint64_t number)
     return ccl_lead_word(lead, (uint16_t)(lead->nprocs + 1 + lead->self), number);
 }
 
-ncclResult_t ccl_lead_hold(struct ccl_set *set, uint16_t member)
+static ncclResult_t await_end(struct ccl_set *set, struct ccl_member *m)
 {
-    struct ccl_lead *lead = set->exec->lead;
-    struct ccl_member *m = &set->members[member];
     const struct ccl_op *op = &m->record.op;
     uint64_t number = set->seq + 1;
-    struct ccl_await end = {end_word(lead, number), (uint32_t)number, CCL_AWAIT_SELF};
-    if (!m->own) TRY(ccl_device()->base.event_record(m->ready, op->stream));
-    m->parked = m->own = 0;
+    struct ccl_await end = {end_word(set->exec->lead, number), (uint32_t)number, CCL_AWAIT_SELF};
     m->held = 1;
     TRY(ccl_await(op->comm, op->stream, &end));
     return ccl_track_add(&set->exec->track, op->stream, op->comm->rank);
+}
+
+ncclResult_t ccl_lead_hold(struct ccl_set *set, uint16_t member)
+{
+    struct ccl_member *m = &set->members[member];
+    if (!m->own) TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
+    m->parked = m->own = 0;
+    return await_end(set, m);
 }
 
 ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream)
@@ -46,6 +50,19 @@ ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream)
 
 /* ---- other processes ---- */
 
+/* The members that are there have met the last one's stream. An event behind its wait would hold a
+ * queue as well, but could not be had otherwise where queues are few. */
+static ncclResult_t hold_others(struct ccl_set *set)
+{
+    const struct ccl_member *last = &set->members[set->last];
+    for (uint16_t i = 0; i < set->nmembers; i++) {
+        struct ccl_member *m = &set->members[i];
+        if (m->held || m->own || m->record.op.stream == last->record.op.stream) continue;
+        TRY(await_end(set, m));
+    }
+    return ncclSuccess;
+}
+
 ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
                             uint64_t number)
 {
@@ -59,6 +76,7 @@ ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStre
     TRY_GOTO(rc, ccl_device()->base.event_record(last->ready, stream), fail);
     TRY_GOTO(rc, ccl_launch_choose(set), fail);
     TRY_GOTO(rc, ccl_await(last->record.op.comm, stream, &done), fail);
+    TRY_GOTO(rc, hold_others(set), fail);
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
     if (lead->last_job == NULL)
         lead->jobs = job;
@@ -70,6 +88,22 @@ ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStre
 fail:
     ccl_free(job);
     return rc;
+}
+
+/* All streams have come to it, here and elsewhere. The thread's stream must not wait for one: that
+ * one may be waiting for what the thread has yet to launch, a message or another collective.
+ * Acquire pairs with the writes of the others' streams. */
+static int is_ready(const struct ccl_lead *lead, const struct ccl_set *set)
+{
+    uint64_t number = set->seq + 1;
+    int is_here = 1;
+    if (!ccl_lead_all_posted(lead, number)) return 0;
+    for (uint16_t q = 1; q < lead->nprocs; q++) {
+        uint32_t ready = __atomic_load_n(ccl_lead_word(lead, q, number), __ATOMIC_ACQUIRE);
+        if ((int32_t)(ready - (uint32_t)number) < 0) return 0;
+    }
+    (void)ccl_device()->base.event_query(set->members[set->last].ready, &is_here);
+    return is_here;
 }
 
 static ncclResult_t run_job(struct ccl_lead *lead, struct ccl_set *set)
@@ -86,7 +120,7 @@ static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
     while (rc == ncclSuccess && lead->jobs != NULL) {
         struct ccl_lead_job *job = lead->jobs;
         int failed = ccl_lead_has_failed(lead);
-        if (!failed && !ccl_lead_all_posted(lead, job->set->seq + 1)) break;
+        if (!failed && !is_ready(lead, job->set)) break;
         *progressed = 1;
         if (!failed) rc = run_job(lead, job->set);
         lead->jobs = job->next;
@@ -111,12 +145,6 @@ int ccl_lead_work(struct ccl_lead *lead)
 
 /* ---- the thread ---- */
 
-static void unmap(void *unused)
-{
-    (void)unused;
-    ccl_device()->foreign->import_collect(NULL);
-}
-
 /* What memory was freed, on either side; what fails here shows at the next use. Unmapping may wait
  * for all that the device does, and so for streams that wait for this thread, or for a call of the
  * program that cannot be made meanwhile: it waits for a moment in which nothing is under way. */
@@ -128,7 +156,7 @@ static void tidy(struct ccl_lead *lead)
         foreign->export_sweep(lead->exporters[q]);
         foreign->import_read(lead->importers[q]);
     }
-    ccl_clique_rest(unmap, NULL);
+    ccl_clique_rest(ccl_lead_clean, NULL);
 }
 
 static struct timespec soon(void)

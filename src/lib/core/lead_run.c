@@ -200,7 +200,8 @@ static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaS
                          &ranks_at(lead, number)[i]));
     TRY(ccl_launch_choose(set));
     TRY(ccl_lead_stage_in(lead, stream));
-    return ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number));
+    TRY(ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number)));
+    return ccl_lead_let_go(set, stream);
 }
 
 /* ---- the leader ---- */
@@ -326,7 +327,8 @@ ncclResult_t ccl_lead_run(struct ccl_lead *lead, struct ccl_set *set, cudaStream
         .value = (uint32_t)number,
         .arrived = &lead->arrived[number % CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES / sizeof(uint32_t)],
     };
-    return ccl_launch_set(set, stream);
+    TRY(ccl_launch_set(set, stream));
+    return ccl_lead_let_go(set, stream);
 }
 
 ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
@@ -336,7 +338,8 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
     uint64_t number = set->seq + 1;
     if (set->capture != 0) TRY(check_room_for_graph(lead, op));
     TRY(wait_for(lead, number, has_room));
-    lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
+    __atomic_store_n(&lead->names[number % CCL_LEAD_DEPTH], ccl_coll_name(op->coll),
+                     __ATOMIC_RELAXED);
     __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
     if (!lead->is_leader) return run_member(lead, set, stream, number);
     __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
@@ -362,5 +365,5 @@ const char *ccl_lead_waiting(const struct ccl_exec *exec, uint64_t *seq, uint8_t
     for (uint16_t q = 0; q < lead->nprocs; q++)
         for (uint16_t r = 0; r < topo->nranks; r++)
             if (topo->proc_of[r] == lead->procs[q]) missing[r] = !has_posted(lead, q, number);
-    return lead->names[number % CCL_LEAD_DEPTH];
+    return __atomic_load_n(&lead->names[number % CCL_LEAD_DEPTH], __ATOMIC_RELAXED);
 }

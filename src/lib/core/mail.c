@@ -42,6 +42,13 @@ static int has_come(const struct ccl_lead *lead, const struct ccl_mail *mail)
     return __atomic_load_n(&post->number, __ATOMIC_ACQUIRE) == mail->number;
 }
 
+/* The sender's stream has come to it. Acquire pairs with its write. */
+static int is_sent(const struct ccl_lead *lead, const struct ccl_mail *mail)
+{
+    uint32_t sent = __atomic_load_n(sent_word(lead, mail->pair, mail->number), __ATOMIC_ACQUIRE);
+    return has_come(lead, mail) && (int32_t)(sent - (uint32_t)mail->number) >= 0;
+}
+
 /* Acquire pairs with the write of the receiver's stream. */
 static int is_taken(const struct ccl_lead *lead, size_t pair, uint64_t number)
 {
@@ -266,8 +273,10 @@ ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed)
     for (struct ccl_mail_job **link = &lead->mail_jobs; *link != NULL;) {
         struct ccl_mail_job *job = *link;
         struct ccl_mail *mail = &job->mail;
-        int come = has_come(lead, mail);
+        int come = is_sent(lead, mail);
         ncclResult_t rc = ncclSuccess;
+        /* The thread's stream waits for none that may wait for it. */
+        if (come) (void)ccl_device()->base.event_query(job->ready, &come);
         if (!come && !ccl_lead_has_failed(lead)) {
             link = &job->next;
             continue;
@@ -290,13 +299,43 @@ static int is_send(const struct ccl_mail *mail)
     return mail->op.coll == CCL_SEND;
 }
 
+/* A stream that waited for several senders at once would hold up each until the others have come to
+ * it, who may need that one to get there. So of several senders those are taken that are there. */
+static int can_be_taken(const struct ccl_lead *lead, const struct ccl_mail *mail)
+{
+    return mail->is_mixed && mail->capture == 0 ? is_sent(lead, mail) : has_come(lead, mail);
+}
+
+/* The first receive on the stream of receive i; `near` is one of them, mostly of that stream. */
+static struct ccl_mail *first_of_stream(struct ccl_lead *lead, size_t i, struct ccl_mail *near)
+{
+    struct ccl_mail *mail = near != NULL ? near : lead->mails;
+    cudaStream_t stream = lead->mails[i].op.stream;
+    if (is_send(mail) || mail->op.stream != stream)
+        for (mail = lead->mails; is_send(mail) || mail->op.stream != stream;) mail++;
+    return mail;
+}
+
+static void find_mixed(struct ccl_lead *lead)
+{
+    struct ccl_mail *first = NULL;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < lead->nmails; i++) {
+            struct ccl_mail *mail = &lead->mails[i];
+            if (is_send(mail)) continue;
+            first = first_of_stream(lead, i, first);
+            first->is_mixed |= first->pair != mail->pair;
+            mail->is_mixed = first->is_mixed;
+        }
+}
+
 /* All receives of the group have come, or the time is over. A graph takes what is there: its
  * receives are waited for. */
 static void park(struct ccl_lead *lead)
 {
     uint64_t start_ns = ccl_clock_ns();
     for (size_t i = 0; i < lead->nmails; i++)
-        while (!is_send(&lead->mails[i]) && !has_come(lead, &lead->mails[i])) {
+        while (!is_send(&lead->mails[i]) && !can_be_taken(lead, &lead->mails[i])) {
             uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
             int is_late = past_us >= ccl_park_us(&lead->mails[i].op) && lead->mails[i].capture == 0;
             if (is_late || ccl_lead_has_failed(lead)) return;
@@ -316,7 +355,7 @@ static ncclResult_t take_stream(struct ccl_lead *lead, size_t first)
     for (size_t i = first; i < lead->nmails; i++) {
         struct ccl_mail *mail = &lead->mails[i];
         if (mail->is_over || is_send(mail) || mail->op.stream != stream) continue;
-        if (has_come(lead, mail)) list[n++] = mail;
+        if (can_be_taken(lead, mail)) list[n++] = mail;
     }
     if (n > 0) rc = take_all(lead, list, n, stream);
     for (size_t i = 0; i < n; i++) list[i]->is_over = 1;
@@ -335,6 +374,7 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
     struct ccl_lead *lead = exec->lead;
     for (size_t i = 0; i < lead->nmails; i++)
         if (is_send(&lead->mails[i])) TRY(speak(lead, &lead->mails[i]));
+    find_mixed(lead);
     park(lead);
     TRY(ccl_clique_error(exec->clique));
     for (size_t i = 0; i < lead->nmails; i++)

@@ -188,7 +188,6 @@ ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
     /* A set with gates is used again when its kernel is done. */
     int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
     if (needs_end && !recorded) TRY(device->event_record(set->done, stream));
-    if (set->exec->lead != NULL) TRY(ccl_lead_let_go(set, stream));
     if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, CCL_TRACK_ALL));
     /* Release: parked threads find the recorded event, and their streams joined. */
     atomic_store_explicit(&set->is_launched, 1, memory_order_release);

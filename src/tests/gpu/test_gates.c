@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COUNT = 1000, END_MS = 10000 };
 
@@ -169,6 +170,92 @@ static void test_processes(void)
     run_processes(4, "child:process", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
+/* ---- messages between processes that come in another order than they are waited for ---- */
+
+enum { LETTER_BYTES = 4096 };
+
+static void put_letter(struct kit_rank *rank)
+{
+    memset(rank->in, rank->rank + 1, LETTER_BYTES);
+    memset(rank->out, 0, 3 * LETTER_BYTES);
+    kit_push(rank, 3 * LETTER_BYTES);
+    proc_say('p');
+    proc_hear('g');
+}
+
+static void send_letter(struct kit_rank *rank, int to)
+{
+    CHECK_OK(
+        ncclSend(kit_given(rank, rank->in), LETTER_BYTES, ncclInt8, to, rank->comm, rank->stream));
+}
+
+static void get_letter(struct kit_rank *rank, int from)
+{
+    CHECK_OK(ncclRecv(kit_given(rank, rank->out + from * LETTER_BYTES), LETTER_BYTES, ncclInt8,
+                      from, rank->comm, rank->stream));
+}
+
+static void check_letters(struct kit_rank *rank, int from, int to)
+{
+    proc_say('c');
+    kit_sync(rank);
+    kit_pull(rank, 3 * LETTER_BYTES);
+    for (int i = from * LETTER_BYTES; i < to * LETTER_BYTES; i++)
+        CHECK_EQ(rank->out[i], i / LETTER_BYTES + 1);
+}
+
+/* The second letter is there before the first, for which the stream waits. */
+static void child_second(void)
+{
+    struct kit kit;
+    proc_open(&kit, 1, LETTER_BYTES);
+    struct kit_rank *rank = &kit.ranks[0];
+    put_letter(rank);
+    for (int from = 1; from < 3 && rank->rank == 0; from++) get_letter(rank, from);
+    if (rank->rank > 0) send_letter(rank, 0);
+    check_letters(rank, 1, rank->rank == 0 ? 3 : 1);
+    kit_close(&kit);
+}
+
+/* Rank 0 receives from both in a group; rank 2 sends when it has rank 1's second letter, which that
+ * one sends when its first was taken. */
+static void child_triangle(void)
+{
+    struct kit kit;
+    proc_open(&kit, 1, LETTER_BYTES);
+    struct kit_rank *rank = &kit.ranks[0];
+    put_letter(rank);
+    CHECK_OK(rank->rank == 0 ? ncclGroupStart() : ncclSuccess);
+    if (rank->rank == 1) send_letter(rank, 0);
+    if (rank->rank == 1) send_letter(rank, 2);
+    if (rank->rank != 1) get_letter(rank, 1);
+    if (rank->rank == 0) get_letter(rank, 2);
+    if (rank->rank == 2) send_letter(rank, 0);
+    CHECK_OK(rank->rank == 0 ? ncclGroupEnd() : ncclSuccess);
+    check_letters(rank, 1, rank->rank == 0 ? 3 : rank->rank == 1 ? 1 : 2);
+    kit_close(&kit);
+}
+
+static void run_letters(const char *name, const int order[3])
+{
+    struct procs procs;
+    procs_start(&procs, 3, name, NULL);
+    for (int p = 0; p < 3; p++) procs_hear(&procs, p, 'p');
+    for (int i = 0; i < 3; i++) {
+        procs_say(&procs, order[i], 'g');
+        procs_hear(&procs, order[i], 'c');
+    }
+    procs_end(&procs, -1);
+}
+
+static void test_letters(void)
+{
+    run_letters("child:second", (const int[]){0, 2, 1});
+    run_letters("child:second", (const int[]){2, 0, 1});
+    run_letters("child:triangle", (const int[]){2, 1, 0});
+    run_letters("child:triangle", (const int[]){0, 1, 2});
+}
+
 /* ---- ends while a gate waits ---- */
 
 static void call_alone(struct kit *kit, const struct kit_op *op)
@@ -273,6 +360,7 @@ static const struct test_case cases[] = {
     {"processes: a call comes before the key that the others wait for", test_processes, 120},
     {"processes: the second rank of each calls after the first", test_halves, 120},
     {"processes: one is as far ahead as it can be", test_ahead_of_processes, 120},
+    {"processes: messages come in another order than they are waited for", test_letters, 120},
     {"an abort while a gate waits", test_abort, 0},
     {"another communicator lives and ends while a gate waits", test_other, 0},
     {"many gates, completed in the opposite order", test_many, 120},
@@ -281,6 +369,8 @@ static const struct test_case cases[] = {
     {"child:go-on", child_go_on, 0},
     {"child:process", child_process, 0},
     {"child:half", child_half, 0},
+    {"child:second", child_second, 0},
+    {"child:triangle", child_triangle, 0},
     {"child:ahead", child_ahead, 0},
     {"child:many", child_many, 0},
 };
