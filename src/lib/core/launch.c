@@ -290,10 +290,13 @@ static void retire_set(void *args)
 
 static void note_choice(struct ccl_set *set, const struct ccl_recipe *recipe, uint64_t ticket)
 {
+    enum ccl_join_way way = set->nmembers < 2  ? CCL_JOIN_NONE
+                            : set->ngates == 0 ? CCL_JOIN_EVENTS
+                                               : CCL_JOIN_GATES;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        op->comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, ticket, recipe->work.nchannels};
+        op->comm->latest = (struct ccl_latest){op->coll, recipe->plan, ticket,
+                                               recipe->work.nchannels, (uint8_t)way};
     }
 }
 

@@ -9,9 +9,13 @@ trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
 for script in setup run plot bench bench-plot bare tidy check-all check-compilers \
-    check-layers dist gpu-bars bench-gpu gpu-plot sanitize machine; do
+    check-layers dist gpu-bars bench-gpu gpu-plot sanitize machine sweep; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
+done
+
+for script in regress; do
+    expect "$script --help" 0 "^scripts/$script" scripts/$script --help
 done
 
 expect "setup can be skipped" 0 "skipped, CHORUS_SETUP=0" env CHORUS_SETUP=0 scripts/setup
