@@ -59,8 +59,16 @@ struct ccl_set_list {
 struct ccl_queue_of_sets {
     struct ccl_set *head, *tail;
 };
+/* A stream of the executor's own, and an event behind its latest kernel. */
+enum { CCL_SIDES_MAX = 32 };
+struct ccl_side {
+    cudaStream_t stream;
+    chorus_event_t done;
+};
 struct ccl_messages {
     struct ccl_sets sets;
+    struct ccl_side sides[CCL_SIDES_MAX];
+    size_t nsides;
     struct ccl_queue_of_sets *queues; /* [nlocal * nlocal] by sender, receiver; NULL: none yet */
     struct ccl_set_list opened, complete; /* in the group end in progress */
     struct ccl_set_list together;         /* that become one launch */

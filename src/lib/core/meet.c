@@ -110,14 +110,15 @@ static ncclResult_t fail_streams(struct ccl_clique *clique, const struct ccl_op 
                            send->comm->rank, recv->comm->rank, advice);
 }
 
-/* A gate in front of the kernel on the same stream would wait for ever. */
+/* A gate in front of the kernel, or of another gate for it, on the same stream would wait for ever.
+ */
 static ncclResult_t check_streams(struct ccl_set *set)
 {
     const struct ccl_op *last = &set->members[set->last].record.op;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        int waits = set->members[i].gated || set->members[i].held;
-        if (!waits || !is_same_stream(op, last)) continue;
+        int waits = set->members[i].gated || set->members[i].held || set->members[set->last].gated;
+        if (i == set->last || !waits || !is_same_stream(op, last)) continue;
         return fail_streams(set->exec->clique, op, last);
     }
     return ncclSuccess;

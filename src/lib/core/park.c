@@ -62,17 +62,19 @@ static enum outcome wait_launch(const struct ccl_set *set, uint16_t member, uint
     return LAUNCHED;
 }
 
-static int device_of(const struct ccl_set *set)
+/* The others may be arriving this moment; the member's own call stands. */
+static int device_of(const struct ccl_park *park)
 {
-    return set->members[set->last].record.op.comm->device;
+    return park->set->members[park->member].record.op.comm->device;
 }
 
 /* For all members, unless another thread has done it meanwhile. */
-static ncclResult_t launch(struct ccl_set *set)
+static ncclResult_t launch(const struct ccl_park *park)
 {
+    struct ccl_set *set = park->set;
     struct ccl_exec *exec = set->exec;
     void *before;
-    TRY(ccl_device()->enter(device_of(set), &before));
+    TRY(ccl_device()->enter(device_of(park), &before));
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     if (rc == ncclSuccess && !is_launched(set)) rc = ccl_join_launch(exec);
@@ -108,7 +110,7 @@ static int end_park(const struct ccl_park *park, uint64_t start_ns, ncclResult_t
     struct ccl_set *set = park->set;
     enum outcome outcome = wait_launch(set, park->member, start_ns);
     if (outcome == LATE) return 0;
-    *rc = outcome == CHOSEN ? launch(set) : go_on(set, park->member);
+    *rc = outcome == CHOSEN ? launch(park) : go_on(set, park->member);
     drop(set);
     return 1;
 }
@@ -133,7 +135,7 @@ static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *par
 static ncclResult_t leave(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     void *before;
-    ncclResult_t rc = ccl_device()->enter(device_of(parks->list[0].set), &before);
+    ncclResult_t rc = ccl_device()->enter(device_of(&parks->list[0]), &before);
     int entered = rc == ncclSuccess;
     ccl_exec_lock(exec);
     if (rc == ncclSuccess) rc = gate_late(exec, parks);

@@ -51,6 +51,7 @@ struct ccl_set {
     enum ccl_set_state state;
     uint16_t nmembers, narrived, last; /* last: the one who completed the set */
     uint16_t ngates;                   /* in use */
+    uint16_t is_crowded;     /* a message whose caller's stream has others in the group end */
     _Atomic int refs;        /* kernel and gates that have not retired, members that park */
     _Atomic int is_launched; /* for those */
     _Atomic int chosen;      /* the parked member whose thread is to launch it, plus 1; 0: none */

@@ -170,18 +170,9 @@ static void test_processes(void)
     run_processes(4, "child:process", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
-/* ---- messages between processes that come in another order than they are waited for ---- */
+/* ---- messages that wait for no third rank ---- */
 
 enum { LETTER_BYTES = 4096 };
-
-static void put_letter(struct kit_rank *rank)
-{
-    memset(rank->in, rank->rank + 1, LETTER_BYTES);
-    memset(rank->out, 0, 3 * LETTER_BYTES);
-    kit_push(rank, 3 * LETTER_BYTES);
-    proc_say('p');
-    proc_hear('g');
-}
 
 static void send_letter(struct kit_rank *rank, int to)
 {
@@ -193,6 +184,63 @@ static void get_letter(struct kit_rank *rank, int from)
 {
     CHECK_OK(ncclRecv(kit_given(rank, rank->out + from * LETTER_BYTES), LETTER_BYTES, ncclInt8,
                       from, rank->comm, rank->stream));
+}
+
+/* Of a group each message can be done while others cannot yet, in whatever order they came: rank 1
+ * has no time for rank 0 before rank 2, which has none for rank 1 before rank 0. */
+static void call_third(void *arg, int i)
+{
+    struct kit_rank *rank = &((struct kit *)arg)->ranks[i];
+    memset(rank->in, i + 1, LETTER_BYTES);
+    kit_push(rank, 3 * LETTER_BYTES);
+    CHECK_OK(i == 0 ? ncclGroupStart() : ncclSuccess);
+    if (i == 1) send_letter(rank, 2);
+    if (i == 2) get_letter(rank, 0);
+    if (i != 1) get_letter(rank, 1);
+    if (i == 0) send_letter(rank, 2);
+    if (i == 1) send_letter(rank, 0);
+    CHECK_OK(i == 0 ? ncclGroupEnd() : ncclSuccess);
+    kit_sync(rank);
+    kit_pull(rank, 3 * LETTER_BYTES);
+    for (int from = 0; from < 2; from++)
+        if (i == 2 || (i == 0 && from == 1)) CHECK_EQ(rank->out[from * LETTER_BYTES], from + 1);
+}
+
+/* One calls in a group, the other one by one. */
+static void call_apart(void *arg, int i)
+{
+    struct kit_rank *rank = &((struct kit *)arg)->ranks[i];
+    memset(rank->in, i + 1, LETTER_BYTES);
+    kit_push(rank, 3 * LETTER_BYTES);
+    CHECK_OK(i == 0 ? ncclGroupStart() : ncclSuccess);
+    send_letter(rank, 1 - i);
+    get_letter(rank, 1 - i);
+    CHECK_OK(i == 0 ? ncclGroupEnd() : ncclSuccess);
+    kit_sync(rank);
+    kit_pull(rank, 3 * LETTER_BYTES);
+    CHECK_EQ(rank->out[(1 - i) * LETTER_BYTES], 2 - i);
+}
+
+static void test_third(void)
+{
+    struct kit kit;
+    kit_open(&kit, 3, 1, LETTER_BYTES);
+    for (int again = 0; again < 50; again++) {
+        kit_threads(3, call_third, &kit);
+        kit_threads(2, call_apart, &kit);
+    }
+    kit_close(&kit);
+}
+
+/* ---- messages between processes that come in another order than they are waited for ---- */
+
+static void put_letter(struct kit_rank *rank)
+{
+    memset(rank->in, rank->rank + 1, LETTER_BYTES);
+    memset(rank->out, 0, 3 * LETTER_BYTES);
+    kit_push(rank, 3 * LETTER_BYTES);
+    proc_say('p');
+    proc_hear('g');
 }
 
 static void check_letters(struct kit_rank *rank, int from, int to)
@@ -357,6 +405,7 @@ static void test_ahead(void)
 static const struct test_case cases[] = {
     {"threads: a call comes before the key that the others wait for", test_late, 120},
     {"threads: the same with work behind the early call", test_go_on, 120},
+    {"threads: messages wait for no third rank", test_third, 120},
     {"processes: a call comes before the key that the others wait for", test_processes, 120},
     {"processes: the second rank of each calls after the first", test_halves, 120},
     {"processes: one is as far ahead as it can be", test_ahead_of_processes, 120},
