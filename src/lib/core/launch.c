@@ -95,6 +95,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
         .proto = (uint8_t)plan->proto,
+        .packs = sched->pack > 1,
     };
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);

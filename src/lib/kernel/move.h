@@ -47,8 +47,9 @@ CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
     if (range->space == CCL_CONN) {
         const struct ccl_conn *conn = range_conn(at, range, j);
-        char *base = at->body->proto == CCL_PROTO_LL ? conn->scratch : fifo_slot(conn);
-        return base + place_offset(at, range, j);
+        if (at->body->proto == CCL_PROTO_LL) return conn->scratch + place_offset(at, range, j);
+        if (at->body->packs) return fifo_slot(conn) + place_offset(at, range, j);
+        return fifo_place(conn, at->elems * ccl_fold_type_bytes(work->type));
     }
     const struct ccl_slot *slot = find_slot(at, index);
     uint64_t block = (uint64_t)(range->block + (int)j * range->block_hop);
