@@ -120,6 +120,24 @@ void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
     if (is_found) fail(clique, &first, &theirs);
 }
 
+void ccl_agree_look(struct ccl_exec *exec)
+{
+    struct ccl_clique *clique = exec->clique;
+    const struct ccl_call none = {0};
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
+    if (ccl_device()->retires || ccl_clique_error(clique) != ncclSuccess) return;
+    ccl_agree_explain(exec, &none);
+    if (ccl_clique_error(clique) != ncclSuccess) return;
+    uint64_t note = __atomic_load_n(&exec->words->note, __ATOMIC_RELAXED);
+    char ranks[256] = "others";
+    if (note >> 32 == CCL_WAIT_DISAGREE)
+        ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
+    ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                    "ranks %s called another operation, run another algorithm (NCCL_ALGO, "
+                    "NCCL_PROTO), or send a message of another size than is received",
+                    ranks);
+}
+
 /* The number that stands where call `number` would: less before it is made, more when others have
  * taken its place. */
 static uint64_t number_at(const struct ccl_board *board, uint64_t number)

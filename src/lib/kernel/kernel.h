@@ -32,6 +32,7 @@ extern "C" {
 int ccl_cuda_load(void);
 int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
 int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream); /* struct ccl_cuda_pairs */
 #ifdef __cplusplus
 }
 #endif
