@@ -25,7 +25,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
                        (void *)comm,
                        ccl_comm_is_starting(comm) ? "not initialised yet" : "already finalized");
     ccl_comm_drain(comm);
-    ccl_agree_look(comm->exec);
+    ccl_agree_look(comm);
     return ccl_clique_error(comm->clique);
 }
 
@@ -78,7 +78,7 @@ ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
     *error = ncclInProgress;
     if (ccl_comm_is_starting(comm)) return ncclSuccess;
     ccl_agree_audit(comm->exec);
-    ccl_agree_look(comm->exec);
+    ccl_agree_look(comm);
     *error = ccl_clique_error(comm->clique);
     return ncclSuccess;
 }

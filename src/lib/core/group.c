@@ -241,7 +241,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     struct ccl_clique *clique = exec->clique;
     void *before;
     TRY(ccl_device()->enter(records[0].op.comm->device, &before));
-    ccl_agree_look(exec);
+    ccl_agree_look(records[0].op.comm);
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
