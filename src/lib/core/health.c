@@ -84,7 +84,7 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
                             (unsigned long long)set->seq);
         if ((size_t)used >= bytes) return 1;
         if (set->state == CCL_SET_LAUNCHED) {
-            uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+            uint64_t note = __atomic_load_n(&exec->words->note, __ATOMIC_RELAXED);
             describe_note(exec->clique, note, text + used, bytes - (size_t)used);
             if (note >> 32 == CCL_WAIT_NONE) tell_queues(text, bytes);
         } else {
@@ -96,6 +96,17 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
         return 1;
     }
     return 0;
+}
+
+/* A kernel on a GPU that waits for others; the sets of the host side do not know. */
+static int describe_kernel(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    uint64_t note = __atomic_load_n(&comm->exec->words->note, __ATOMIC_RELAXED);
+    if (ccl_device()->retires || note >> 32 == CCL_WAIT_NONE) return 0;
+    if (comm->latest.nchannels == 0) return 0;
+    int used = snprintf(text, bytes, "%s: ", ccl_coll_name(comm->latest.coll));
+    if ((size_t)used < bytes) describe_note(comm->clique, note, text + used, bytes - (size_t)used);
+    return 1;
 }
 
 static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
@@ -145,7 +156,7 @@ static int describe_message(const struct ncclComm *comm, char *text, size_t byte
 
 static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes)
 {
-    uint64_t note = __atomic_load_n(&comm->p2p_note, __ATOMIC_RELAXED);
+    uint64_t note = __atomic_load_n(comm->p2p_note, __ATOMIC_RELAXED);
     uint32_t kind = (uint32_t)(note >> 32);
     if (kind != CCL_WAIT_DATA && kind != CCL_WAIT_CREDIT) return 0;
     snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
@@ -175,7 +186,8 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
-             !describe_lead(comm, text, bytes) && !describe_message(comm, text, bytes) &&
+             !describe_kernel(comm, text, bytes) && !describe_lead(comm, text, bytes) &&
+             !describe_message(comm, text, bytes) &&
              !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);

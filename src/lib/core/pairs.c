@@ -182,7 +182,7 @@ static ncclResult_t add_half(struct ccl_party *party, const struct ccl_op *op)
         .src = op->in,
         .dst = op->out,
         .bytes = bytes_of(op),
-        .note = &op->comm->p2p_note,
+        .note = op->comm->p2p_note,
         .rank = (uint16_t)op->comm->rank,
         .role = is_send ? CCL_PAIR_SEND : CCL_PAIR_RECV,
     };

@@ -19,6 +19,7 @@
     X(cuDeviceGetUuid)                                                                             \
     X(cuMemAddressFree)                                                                            \
     X(cuMemAddressReserve)                                                                         \
+    X(cuMemCreate)                                                                                 \
     X(cuMemExportToShareableHandle)                                                                \
     X(cuMemGetAddressRange)                                                                        \
     X(cuMemImportFromShareableHandle)                                                              \

@@ -142,6 +142,19 @@ ncclResult_t ccl_cuda_event_record(chorus_event_t event, cudaStream_t stream)
     return ccl_cuda_check(cudaEventRecord(event_of(event), stream), "cudaEventRecord");
 }
 
+ncclResult_t ccl_cuda_event_record_outside(chorus_event_t event, cudaStream_t stream)
+{
+    return ccl_cuda_check(
+        cudaEventRecordWithFlags(event_of(event), stream, cudaEventRecordExternal),
+        "cudaEventRecordWithFlags");
+}
+
+ncclResult_t ccl_cuda_stream_wait_outside(cudaStream_t stream, chorus_event_t event)
+{
+    return ccl_cuda_check(cudaStreamWaitEvent(stream, event_of(event), cudaEventWaitExternal),
+                          "cudaStreamWaitEvent");
+}
+
 ncclResult_t ccl_cuda_event_sync(chorus_event_t event)
 {
     return ccl_cuda_check(cudaEventSynchronize(event_of(event)), "cudaEventSynchronize");

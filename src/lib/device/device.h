@@ -66,6 +66,7 @@ struct ccl_queues {
 };
 
 struct ccl_foreign_ops;
+struct ccl_zone_ops;
 
 struct ccl_device_ops {
     struct chorus_devices base;
@@ -91,6 +92,10 @@ struct ccl_device_ops {
     ncclResult_t (*capture)(cudaStream_t stream, uint64_t *capture);
     /* An event that only orders work: it keeps no time. */
     ncclResult_t (*event_make)(chorus_event_t *event);
+    /* For streams that capture: the graph records the event when it runs, or waits for what was
+     * recorded outside of it. NULL: streams only run. */
+    ncclResult_t (*event_record_outside)(chorus_event_t event, cudaStream_t stream);
+    ncclResult_t (*stream_wait_outside)(cudaStream_t stream, chorus_event_t event);
     /* Zeroed memory of the current device for what kernels of one device tell each other, which
      * the host may not touch on a GPU; and zeroed words that the host and kernels of all devices
      * share. */
@@ -108,6 +113,7 @@ struct ccl_device_ops {
     /* For graphs, which cannot count: waits until the word is 1 and makes it 0 again. */
     ncclResult_t (*word_take)(cudaStream_t stream, uint32_t *word);
     const struct ccl_foreign_ops *foreign; /* device/foreign.h; NULL: there is none */
+    const struct ccl_zone_ops *zones;      /* device/zone.h; NULL: there are none */
 
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
     /* A launch returns when the kernel is done (CUDA_LAUNCH_BLOCKING): a gate would hold its

@@ -41,6 +41,7 @@ int ccl_cuda_reduces(int type, int capability);
 int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
 int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream);
 int ccl_cuda_kernel_await(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream); /* struct ccl_cuda_pairs */
 #ifdef __cplusplus
 }
 #endif
