@@ -5,9 +5,9 @@
  *     are all there; hop_us: one message; turn_us: one more executor on the same core gets its
  *     turn; bytes_per_us: what one core moves, reads and writes counted.
  */
-CCL_COST(direct, SIMPLE, IN_PROCESS, 0.68, 0.165, 1.211, 10737)
-CCL_COST(oneshot, SIMPLE, IN_PROCESS, 0.65, 0.197, 0.000, 16891)
-CCL_COST(oneshot, LL, IN_PROCESS, 1.30, 0.001, 3.020, 2861)
+CCL_COST(direct, SIMPLE, IN_PROCESS, 0.68, 0.165, 1.211, 31000)
+CCL_COST(oneshot, SIMPLE, IN_PROCESS, 0.51, 0.120, 0.200, 13500)
+CCL_COST(oneshot, LL, IN_PROCESS, 0.45, 0.150, 0.000, 2861)
 CCL_COST(twoshot, SIMPLE, IN_PROCESS, 1.76, 0.101, 0.665, 18506)
 CCL_COST(twoshot, LL, IN_PROCESS, 0.54, 0.124, 0.429, 3028)
 CCL_COST(ring, SIMPLE, IN_PROCESS, 0.26, 0.147, 0.000, 14234)
@@ -17,8 +17,8 @@ CCL_COST(tree, LL, IN_PROCESS, 0.00, 0.618, 0.774, 6179)
 CCL_COST(logstep, SIMPLE, IN_PROCESS, 0.00, 0.536, 0.426, 33829)
 CCL_COST(logstep, LL, IN_PROCESS, 0.62, 0.663, 0.000, 15400)
 CCL_COST(direct, SIMPLE, ACROSS, 3.62, 3.079, 19.380, 14157)
-CCL_COST(oneshot, SIMPLE, ACROSS, 1.15, 0.129, 4.277, 15624)
-CCL_COST(oneshot, LL, ACROSS, 0.00, 0.230, 4.052, 5000)
+CCL_COST(oneshot, SIMPLE, ACROSS, 1.15, 0.129, 8.554, 15624)
+CCL_COST(oneshot, LL, ACROSS, 0.00, 0.230, 8.104, 5000)
 CCL_COST(twoshot, SIMPLE, ACROSS, 1.31, 0.001, 3.520, 25656)
 CCL_COST(twoshot, LL, ACROSS, 1.83, 0.001, 2.956, 3211)
 CCL_COST(ring, SIMPLE, ACROSS, 0.00, 0.190, 2.024, 23398)

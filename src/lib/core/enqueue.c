@@ -91,27 +91,36 @@ static ncclResult_t expand(const struct ccl_op *op, uint64_t capture)
  * that share a communicator may each set it. */
 static int is_checked(const struct ccl_op *op)
 {
-    if (ccl_device()->retires || (uintptr_t)op->stream <= CCL_STREAM_PER_THREAD) return 0;
+    if ((uintptr_t)op->stream <= CCL_STREAM_PER_THREAD) return 0;
     return __atomic_load_n(&op->comm->checked, __ATOMIC_RELAXED) == op->stream;
 }
 
-/* The default stream is that of the rank's device, whatever device is current. A stream of another
- * device could hold two executors that wait for each other. One that captures was asked when it did
- * not, or is not asked: the answer would end the capture. */
-static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
+/* The device of the stream and the capture it is part of. The default stream is that of the rank's
+ * device, whatever device is current. One that captures was asked when it did not, or is not asked:
+ * the answer would end the capture. */
+static ncclResult_t ask_stream(const struct ccl_op *op, int *of_stream, uint64_t *capture)
 {
     const struct ccl_device_ops *device = ccl_device();
-    int of_stream = op->comm->device;
+    if (!ccl_needs_device(op->stream)) return device->stream_device(op->stream, of_stream);
     void *before;
+    *of_stream = op->comm->device;
     TRY(device->enter(op->comm->device, &before));
     ncclResult_t rc = ncclSuccess;
     if (device->capture != NULL) rc = device->capture(op->stream, capture);
     if (rc == ncclSuccess && *capture == 0 && !is_checked(op))
-        rc = device->stream_device(op->stream, &of_stream);
+        rc = device->stream_device(op->stream, of_stream);
     device->leave(before);
-    if (rc == ncclSuccess && of_stream == op->comm->device)
+    if (rc == ncclSuccess && *of_stream == op->comm->device)
         __atomic_store_n(&op->comm->checked, op->stream, __ATOMIC_RELAXED);
-    if (rc != ncclSuccess || of_stream == op->comm->device) return rc;
+    return rc;
+}
+
+/* A stream of another device could hold two executors that wait for each other. */
+static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
+{
+    int of_stream;
+    TRY(ask_stream(op, &of_stream, capture));
+    if (of_stream == op->comm->device) return ncclSuccess;
     if (of_stream == CCL_STREAM_OF_OTHER_CONTEXT)
         return ccl_err(ncclInvalidUsage,
                        "nccl%s: rank %d: stream %p belongs to a context of the program's own; "

@@ -4,6 +4,7 @@
 
 #include "algo/cost.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/lead.h"
@@ -77,6 +78,11 @@ static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
     return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
 }
 
+int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes)
+{
+    return bytes > ccl_cpu_cache_bytes() / 2 / clique->topo->nranks;
+}
+
 static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
 {
     const struct ccl_sched *sched = &plan->sched;
@@ -89,6 +95,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
         .proto = (uint8_t)plan->proto,
+        .packs = sched->pack > 1,
     };
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
@@ -117,6 +124,7 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->nexecs = exec->view.nexecs;
     work->self = exec->index;
     work->type = (uint8_t)op->type;
+    if (ccl_launch_streams(clique, 2 * recipe->bytes)) work->flags |= CCL_WORK_STREAMS;
     const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
     work->nchannels =
         ccl_device()->retires
@@ -283,10 +291,13 @@ static void retire_set(void *args)
 
 static void note_choice(struct ccl_set *set, const struct ccl_recipe *recipe, uint64_t ticket)
 {
+    enum ccl_join_way way = set->nmembers < 2  ? CCL_JOIN_NONE
+                            : set->ngates == 0 ? CCL_JOIN_EVENTS
+                                               : CCL_JOIN_GATES;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        op->comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, ticket, recipe->work.nchannels};
+        op->comm->latest = (struct ccl_latest){op->coll, recipe->plan, ticket,
+                                               recipe->work.nchannels, (uint8_t)way};
     }
 }
 

@@ -127,8 +127,22 @@ struct ccl_device_ops {
     int (*help_until)(int (*ready)(void *arg), void *arg, uint32_t timeout_us);
 };
 
-/* The backend in use. */
-const struct ccl_device_ops *ccl_device(void);
+/* The backend in use. Relaxed: whoever chooses, it is the same constant table. */
+#ifndef __cplusplus
+extern const struct ccl_device_ops *ccl_device_chosen;
+const struct ccl_device_ops *ccl_device_choose(void);
+static inline const struct ccl_device_ops *ccl_device(void)
+{
+    const struct ccl_device_ops *ops = __atomic_load_n(&ccl_device_chosen, __ATOMIC_RELAXED);
+    return ops != NULL ? ops : ccl_device_choose();
+}
+
+/* Calls with the stream need its device to be current. */
+static inline int ccl_needs_device(cudaStream_t stream)
+{
+    return !ccl_device()->retires || (uintptr_t)stream <= CCL_STREAM_PER_THREAD;
+}
+#endif
 
 extern const struct ccl_device_ops ccl_device_host;
 extern const struct ccl_device_ops ccl_device_cuda;
