@@ -13,14 +13,18 @@
 #include <string.h>
 
 /* Adds to the text that a process closed its part, so that the wait has no end. */
-static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
+static void tell_left_proc(const struct ccl_clique *clique, uint16_t proc, char *text, size_t bytes)
 {
     const struct ccl_topo *topo = clique->topo;
-    uint16_t proc = topo->proc_of_exec[exec];
     size_t used = strlen(text);
     if (__atomic_load_n(&clique->left[proc], __ATOMIC_RELAXED))
         snprintf(text + used, bytes - used, "; the process of rank %d has left",
                  topo->first_rank[proc]);
+}
+
+static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
+{
+    tell_left_proc(clique, clique->topo->proc_of_exec[exec], text, bytes);
 }
 
 static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
@@ -78,7 +82,8 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
     for (const struct ccl_set *set = exec->collectives.flying; set != NULL; set = set->next) {
         uint16_t index = exec->member_of[exec->view.slot_of[comm->rank] - exec->first_slot];
         if (!set->members[index].arrived) continue;
-        if (set->state == CCL_SET_LAUNCHED && atomic_load(&set->refs) == 0) continue;
+        int is_here = exec->lead == NULL && atomic_load(&set->refs) != 0; /* else describe_lead */
+        if (set->state == CCL_SET_LAUNCHED && !is_here) continue;
         const struct ccl_op *op = &set->members[index].record.op;
         int used = snprintf(text, bytes, "%s #%llu: ", ccl_coll_name(op->coll),
                             (unsigned long long)set->seq);
@@ -141,12 +146,21 @@ static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
     else
         snprintf(text, bytes, "%s #%llu: waits for ranks %s (have not called)", name,
                  (unsigned long long)seq, ranks);
+    for (int r = 0, told = -1; r < comm->nranks; r++) {
+        int proc = comm->clique->topo->proc_of[r];
+        if (missing[r] && proc != told) tell_left_proc(comm->clique, (uint16_t)proc, text, bytes);
+        if (missing[r]) told = proc;
+    }
     return 1;
 }
 
 static int describe_message(const struct ncclComm *comm, char *text, size_t bytes)
 {
-    if (comm->exec->lead != NULL && ccl_mail_waiting(comm->exec, comm, text, bytes)) return 1;
+    int peer;
+    if (comm->exec->lead != NULL && ccl_mail_waiting(comm, &peer, text, bytes)) {
+        tell_left_proc(comm->clique, comm->clique->topo->proc_of[peer], text, bytes);
+        return 1;
+    }
     const struct ccl_op *op = ccl_messages_waiting(comm->exec, comm);
     if (op == NULL) return 0;
     snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",

@@ -392,9 +392,9 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
 
 /* ---- the status ---- */
 
-int ccl_mail_waiting(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
-                     size_t bytes)
+int ccl_mail_waiting(const struct ncclComm *comm, int *peer, char *text, size_t bytes)
 {
+    const struct ccl_exec *exec = comm->exec;
     const struct ccl_lead *lead = exec->lead;
     uint16_t mine = local_of(exec, comm->rank);
     for (uint16_t its = 0; its < exec->nlocal; its++)
@@ -406,6 +406,7 @@ int ccl_mail_waiting(const struct ccl_exec *exec, const struct ncclComm *comm, c
             snprintf(text, bytes, "%s rank %d: waits for ranks %d (%s)",
                      sends ? "Send to" : "Recv from", rank, rank,
                      sends ? "takes no data" : "no data");
+            *peer = rank;
             return 1;
         }
     return 0;

@@ -130,6 +130,46 @@ static void child_half(void)
     kit_close(&kit);
 }
 
+/* Who waits says for whom, and that nobody will come. */
+static void child_leaves(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    proc_open(&kit, 1, COUNT);
+    struct kit_rank *rank = &kit.ranks[0];
+    kit_prepare(rank, &op);
+    if (proc_index() == 1) {
+        proc_hear('g');
+        CHECK_OK(ncclCommDestroy(rank->comm));
+        rank->comm = NULL;
+        proc_say('l');
+    } else {
+        CHECK_OK(kit_call(rank, &op));
+        kit_await_status(rank->comm, "AllReduce #0: waits for ranks 1 (have not called)");
+        proc_say('w');
+        kit_await_status(rank->comm, "the process of rank 1 has left");
+        proc_say('s');
+        proc_hear('e');
+        CHECK_OK(ncclCommAbort(rank->comm));
+        rank->comm = NULL;
+        kit_sync(rank);
+    }
+    kit_close(&kit);
+}
+
+static void test_leaves(void)
+{
+    struct procs procs;
+    procs_start(&procs, 3, "child:leaves", NULL);
+    procs_hear(&procs, 0, 'w');
+    procs_hear(&procs, 2, 'w');
+    procs_say(&procs, 1, 'g');
+    procs_hear(&procs, 1, 'l');
+    for (int p = 0; p < 3; p += 2) procs_hear(&procs, p, 's');
+    for (int p = 0; p < 3; p += 2) procs_say(&procs, p, 'e');
+    procs_end(&procs, -1);
+}
+
 static void test_halves(void)
 {
     run_processes(2, "child:half", "CUDA_DEVICE_MAX_CONNECTIONS=1");
@@ -410,6 +450,7 @@ static const struct test_case cases[] = {
     {"processes: the second rank of each calls after the first", test_halves, 120},
     {"processes: one is as far ahead as it can be", test_ahead_of_processes, 120},
     {"processes: messages come in another order than they are waited for", test_letters, 120},
+    {"processes: one leaves while the others wait for it", test_leaves, 120},
     {"an abort while a gate waits", test_abort, 0},
     {"another communicator lives and ends while a gate waits", test_other, 0},
     {"many gates, completed in the opposite order", test_many, 120},
@@ -418,6 +459,7 @@ static const struct test_case cases[] = {
     {"child:go-on", child_go_on, 0},
     {"child:process", child_process, 0},
     {"child:half", child_half, 0},
+    {"child:leaves", child_leaves, 0},
     {"child:second", child_second, 0},
     {"child:triangle", child_triangle, 0},
     {"child:ahead", child_ahead, 0},
