@@ -124,6 +124,7 @@ UNIT_TESTS += test_verify
 UNIT_TESTS += test_verify_faults
 UNIT_TESTS += test_verify_fold
 UNIT_TESTS += test_verify_matrix
+UNIT_TESTS += test_zone
 test_device_SRCS += src/tests/unit/device_kit.c
 test_device_keep_SRCS += src/tests/unit/device_kit.c
 test_device_streams_SRCS += src/tests/unit/device_kit.c

@@ -68,7 +68,8 @@ struct ncclComm {
     struct ccl_call call;     /* the latest of them that became messages */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
-    uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
+    uint64_t *p2p_note;       /* what its send/recv kernel waits for: memory that both reach */
+    struct ccl_chain far;     /* of its kernels of messages to other executors on GPUs */
     struct ccl_custom_op *ops;
     size_t nops;
     struct ccl_reg *regs;

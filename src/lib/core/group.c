@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "core/agree.h"
+#include "core/far.h"
 #include "core/join.h"
 #include "core/mail.h"
 #include "core/meet.h"
@@ -211,16 +212,17 @@ static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_reco
     return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
 }
 
-/* Between ranks of a GPU's executor one kernel copies; any others meet at a connection. */
 static int is_inside(const struct ccl_exec *exec, const struct ccl_record *record)
 {
-    return !ccl_device()->retires && exec->clique->topo->exec_of[record->op.root] == exec->index;
+    return exec->clique->topo->exec_of[record->op.root] == exec->index;
 }
 
+/* On GPUs one kernel copies between ranks of an executor; any others meet at connections. */
 static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
 {
     if (!is_message(record)) return post_collective(exec, record);
-    if (!is_inside(exec, record)) return ccl_pairs_post(exec, record);
+    if (ccl_device()->retires) return ccl_pairs_post(exec, record);
+    if (!is_inside(exec, record)) return ccl_far_post(exec, record);
     uint16_t member = exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot];
     return member == CCL_ELSEWHERE ? ccl_mail_post(exec, record) : ccl_messages_post(exec, record);
 }
@@ -230,15 +232,13 @@ static int has_messages(const struct ccl_exec *exec)
     return exec->messages.opened.n > 0 || exec->messages.complete.n > 0;
 }
 
-/* Posts and launches the records of one executor from the first on, all under its lock. Their
- * streams belong to the executor's device, which is current meanwhile. When some were posted and
- * others not, nobody could tell what comes next: the communicator has failed. */
+/* Posts and launches the records of one executor from the first on, all under its lock. When some
+ * were posted and others not, nobody could tell what comes next: the communicator has failed. */
 static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n,
                               struct ccl_parks *parks)
 {
     struct ccl_clique *clique = exec->clique;
-    void *before;
-    TRY(ccl_device()->enter(records[0].op.comm->device, &before));
+    ccl_agree_look(records[0].op.comm);
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
@@ -246,11 +246,30 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
     if (rc == ncclSuccess && exec->lead != NULL) rc = ccl_mail_flush(exec);
     if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
+    if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_far_flush(exec);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
+    return rc;
+}
+
+static int needs_device(const struct ccl_record *records, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ccl_needs_device(records[i].op.stream)) return 1;
+    return 0;
+}
+
+/* The streams belong to the executor's device, which is current meanwhile where it matters. */
+static ncclResult_t post_on_device(struct ccl_exec *exec, const struct ccl_record *records,
+                                   size_t n, struct ccl_parks *parks)
+{
+    void *before;
+    if (!needs_device(records, n)) return post_exec(exec, records, n, parks);
+    TRY(ccl_device()->enter(records[0].op.comm->device, &before));
+    ncclResult_t rc = post_exec(exec, records, n, parks);
     ccl_device()->leave(before);
     return rc;
 }
@@ -265,13 +284,16 @@ static int is_first(const struct ccl_record *records, size_t i)
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
-    struct ccl_parks parks = my_parks;
+    int may_park = !ccl_device()->retires;
+    struct ccl_parks parks = {0};
+    if (may_park) parks = my_parks;
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
-        ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i, &parks);
+        ncclResult_t posted = post_on_device(records[i].op.comm->exec, records + i, n - i, &parks);
         if (rc == ncclSuccess) rc = posted;
     }
     ccl_device()->advance();
+    if (!may_park) return rc;
     if (parks.list != NULL) own_group();
     ncclResult_t parked = ccl_park_all(&parks);
     my_parks = parks;

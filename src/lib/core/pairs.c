@@ -182,7 +182,7 @@ static ncclResult_t add_half(struct ccl_party *party, const struct ccl_op *op)
         .src = op->in,
         .dst = op->out,
         .bytes = bytes_of(op),
-        .note = &op->comm->p2p_note,
+        .note = op->comm->p2p_note,
         .rank = (uint16_t)op->comm->rank,
         .role = is_send ? CCL_PAIR_SEND : CCL_PAIR_RECV,
     };
@@ -266,6 +266,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
                  .npairs = party->npairs,
                  .nexecs = clique->topo->nexecs,
                  .self = comm->exec->index,
+                 .streams = (uint32_t)ccl_launch_streams(clique, bytes),
                  .abort_word = &clique->words->abort,
                  .error = &clique->words->error,
                  .bell = ccl_bell_self()},

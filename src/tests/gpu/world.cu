@@ -219,6 +219,7 @@ static void fill_body(const struct world *world, const struct world_op *op,
     body->npieces = sched->npieces;
     body->nlinks = (uint16_t)sched->nlinks;
     body->lag = (uint8_t)sched->lag;
+    body->packs = sched->pack > 1;
     uint64_t place_bytes = ccl_size_place(slot_bytes, sched->pack);
     ccl_size_body(work, body, op->type->bytes, sched->nlinks > 0 ? place_bytes : 0);
 }
@@ -311,7 +312,7 @@ static void build_sched(const struct world *world, struct world_op *op, int e, i
     struct ccl_sched *sched = &op->scheds[e][body];
     const struct ccl_algo_ops *algo = body == 0 ? op->algo : op->second;
     if (algo->build(&args, sched) == ncclSuccess &&
-        ccl_cuda_sched_fits(sched->steps, sched->nsteps, sched->nlinks, args.view->nranks))
+        ccl_cuda_fits(sched->steps, sched->nsteps, sched->nlinks, args.view->nranks))
         return;
     printf("not ok - no schedule of %s\n", algo->name);
     exit(1);
