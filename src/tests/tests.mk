@@ -103,6 +103,7 @@ TEST_SRCS += src/tests/unit/test.c
 UNIT_TESTS += test_arena
 UNIT_TESTS += test_base
 UNIT_TESTS += test_base_env
+UNIT_TESTS += test_baseline
 UNIT_TESTS += test_boot
 UNIT_TESTS += test_boot_mesh
 UNIT_TESTS += test_boot_strangers
