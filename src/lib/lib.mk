@@ -82,6 +82,7 @@ LIB_SRCS += src/lib/algo/tree.c
 
 # core
 LIB_SRCS += src/lib/core/agree.c
+LIB_SRCS += src/lib/core/await.c
 LIB_SRCS += src/lib/core/chain.c
 LIB_SRCS += src/lib/core/clique.c
 LIB_SRCS += src/lib/core/comm.c
@@ -94,6 +95,7 @@ LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/lead.c
+LIB_SRCS += src/lib/core/lead_late.c
 LIB_SRCS += src/lib/core/lead_run.c
 LIB_SRCS += src/lib/core/lead_stage.c
 LIB_SRCS += src/lib/core/ledger.c

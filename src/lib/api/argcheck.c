@@ -1,6 +1,6 @@
-/* The argument rules as two tables: what each call has (call_rules) and the order in which it is
- * checked (steps). Called by the api_*.c files. A step looks only at what earlier steps have
- * found good: the root is compared with the size of a communicator that is known to live.
+/* The argument rules as a table (call_rules): what each call has, checked in one order. Called by
+ * the api_*.c files. A check looks only at what earlier ones have found good: the root is compared
+ * with the size of a communicator that is known to live.
  */
 #include "api/argcheck.h"
 
@@ -109,15 +109,16 @@ static ncclResult_t check_buffers(const struct call_rule *rule, const struct ccl
                    op->count_elems);
 }
 
-/* The order of the checks, which is part of the interface: the first failure is returned. */
-static ncclResult_t (*const steps[])(const struct call_rule *, const struct ccl_op *) = {
-    check_ready, check_root, check_type, check_redop, check_count, check_buffers,
-};
-
+/* The order of the checks is part of the interface: the first failure is returned. */
 ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op)
 {
     const struct call_rule *rule = &call_rules[call];
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) TRY(steps[i](rule, op));
+    TRY(check_ready(rule, op));
+    TRY(check_root(rule, op));
+    TRY(check_type(rule, op));
+    TRY(check_redop(rule, op));
+    TRY(check_count(rule, op));
+    TRY(check_buffers(rule, op));
     op->coll = rule->coll;
     if (!uses(rule->in_use, op)) op->in = NULL;
     if (!uses(rule->out_use, op)) op->out = NULL;

@@ -2,6 +2,9 @@
  * the only place where a variable's name, default, range and help are written.
  * CCL_PARAM_INT(id, env, default, lowest, highest, help)   CCL_PARAM_TEXT(id, env, default, help)
  */
+CCL_PARAM_INT(CACHE_BYTES, "CHORUS_CACHE_BYTES", 0, 0, 1099511627776,
+              "bytes of the last-level cache; buffers of all ranks that fill more than half of it "
+              "are written past it; 0: what the system says")
 CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 0, 0, 64,
               "channels of collectives that pass through connections; 0: 1 on host devices, which "
               "have 4 at most, and up to 32 on GPUs")

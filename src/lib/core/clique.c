@@ -200,9 +200,7 @@ static void free_clique(struct ccl_clique *clique)
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
-    for (uint16_t p = 0; clique->lead_segments != NULL && p < clique->topo->nprocs; p++)
-        ccl_shm_close(&clique->lead_segments[p]);
-    ccl_free(clique->lead_segments);
+    ccl_lead_retire(clique->lead_memory);
     ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
@@ -222,6 +220,15 @@ static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
     for (int r = 0; r < nranks; r++)
         if (peers[r].max_channels < fewest) fewest = peers[r].max_channels;
     return fewest < 1 ? 1 : (uint16_t)fewest;
+}
+
+/* All ranks must refuse the same. */
+static int least_capability(const struct ccl_peer *peers, int nranks)
+{
+    int least = peers[0].capability;
+    for (int r = 1; r < nranks; r++)
+        if (peers[r].capability < least) least = peers[r].capability;
+    return least;
 }
 
 /* Of host devices; GPUs agree on theirs later (core/zones.h). */
@@ -247,6 +254,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->max_channels = fewest_channels(peers, nranks);
+    clique->capability = least_capability(peers, nranks);
     clique->nchannels = host_channels(clique);
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
@@ -266,6 +274,32 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
 fail:
     free_clique(clique);
     return rc;
+}
+
+/* Locks an executor that has nothing under way. */
+static int lock_idle(struct ccl_exec *exec)
+{
+    if (pthread_mutex_trylock(&exec->lock) != 0) return 0;
+    if (ccl_track_is_idle(&exec->track, CCL_TRACK_ALL)) return 1;
+    pthread_mutex_unlock(&exec->lock);
+    return 0;
+}
+
+void ccl_clique_rest(void (*work)(void *), void *argument)
+{
+    uint32_t nlocked = 0;
+    int is_idle = 1;
+    pthread_mutex_lock(&registry_lock);
+    for (struct ccl_clique *clique = registry; clique != NULL; clique = clique->next)
+        for (uint16_t e = 0; is_idle && e < clique->nlocal_execs; e++) {
+            is_idle = lock_idle(&clique->execs[e]);
+            nlocked += (uint32_t)is_idle;
+        }
+    if (is_idle) work(argument);
+    for (struct ccl_clique *clique = registry; clique != NULL; clique = clique->next)
+        for (uint16_t e = 0; nlocked > 0 && e < clique->nlocal_execs; e++, nlocked--)
+            pthread_mutex_unlock(&clique->execs[e].lock);
+    pthread_mutex_unlock(&registry_lock);
 }
 
 ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,

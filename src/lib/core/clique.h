@@ -28,6 +28,7 @@
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
 struct ccl_cuda_conn;
+struct ccl_lead_memory;
 struct ccl_peer_arena;
 struct ccl_record;
 struct ccl_set;
@@ -62,8 +63,16 @@ struct ccl_set_list {
 struct ccl_queue_of_sets {
     struct ccl_set *head, *tail;
 };
+/* A stream of the executor's own, and an event behind its latest kernel. */
+enum { CCL_SIDES_MAX = 32 };
+struct ccl_side {
+    cudaStream_t stream;
+    chorus_event_t done;
+};
 struct ccl_messages {
     struct ccl_sets sets;
+    struct ccl_side sides[CCL_SIDES_MAX];
+    size_t nsides;
     struct ccl_queue_of_sets *queues; /* [nlocal * nlocal] by sender, receiver; NULL: none yet */
     struct ccl_set_list opened, complete; /* in the group end in progress */
     struct ccl_set_list together;         /* that become one launch */
@@ -153,6 +162,7 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
+    int capability;                          /* the least of its GPUs; 0: host devices */
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
@@ -163,7 +173,7 @@ struct ccl_clique {
     struct ccl_slot *tables;              /* [nlocal_execs][CCL_NCHANNELS][nranks] */
     uintptr_t *bases;                     /* [nranks] by slot, kernel/work.h */
     const struct ccl_peer_arena **arenas; /* [nprocs] NULL: the own, or not to be mapped */
-    struct ccl_shm *lead_segments;        /* [nprocs] core/lead.c; NULL: not needed */
+    struct ccl_lead_memory *lead_memory;  /* core/lead.c; NULL: not needed */
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
     struct ccl_zones *zones;              /* several executors on GPUs, core/zones.h; NULL */
@@ -204,6 +214,9 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
  */
 void ccl_exec_lock(struct ccl_exec *exec);
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
+/* Calls `work` if no executor of the process has anything under way on a GPU, nor gets anything
+ * meanwhile; else it does nothing. */
+void ccl_clique_rest(void (*work)(void *), void *argument);
 /* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
                              ncclResult_t (*take)(struct ccl_clique *, int proc, int fd));

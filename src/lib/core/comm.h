@@ -38,12 +38,16 @@ struct ccl_reg {
     int refs;
 };
 
+/* How the ranks of an executor came together: alone, all in one group end, or one by one. */
+enum ccl_join_way { CCL_JOIN_NONE, CCL_JOIN_EVENTS, CCL_JOIN_GATES };
+
 /* What the latest collective ran; nchannels is 0 before the first. */
 struct ccl_latest {
     enum ccl_coll coll;
     const struct ccl_plan *plan; /* NULL: sends and receives */
     uint64_t ticket;             /* of the kernel, where several executors take part */
     uint16_t nchannels;
+    uint8_t join; /* enum ccl_join_way */
 };
 
 /* Both magics are atomic: whoever has a handle may look at it while it ends elsewhere. */

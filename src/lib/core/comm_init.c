@@ -68,6 +68,8 @@ static ncclResult_t describe(struct init *init, struct ccl_peer *me)
     me->device = init->args->device;
     me->is_gpu = !ccl_device()->retires;
     me->max_channels = max_channels(&init->args->config);
+    if (ccl_device()->capability != NULL)
+        TRY(ccl_device()->capability(init->args->device, &me->capability));
     me->split = (int32_t)ccl_param_int(CCL_PARAM_GPU_SPLIT);
     TRY(ccl_topo_describe(me));
     TRY(ccl_device()->identity(init->args->device, me->identity));

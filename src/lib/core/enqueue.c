@@ -8,6 +8,7 @@
 #include "core/group.h"
 #include "core/plan.h"
 #include "kernel/fold.h"
+#include "kernel/kernel.h"
 
 const char *ccl_coll_name(enum ccl_coll coll)
 {
@@ -90,34 +91,73 @@ static ncclResult_t expand(const struct ccl_op *op, uint64_t capture)
  * that share a communicator may each set it. */
 static int is_checked(const struct ccl_op *op)
 {
-    if (ccl_device()->retires || (uintptr_t)op->stream <= CCL_STREAM_PER_THREAD) return 0;
+    if ((uintptr_t)op->stream <= CCL_STREAM_PER_THREAD) return 0;
     return __atomic_load_n(&op->comm->checked, __ATOMIC_RELAXED) == op->stream;
 }
 
-/* The default stream is that of the rank's device, whatever device is current. A stream of another
- * device could hold two executors that wait for each other. One that captures was asked when it did
- * not, or is not asked: the answer would end the capture. */
-static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
+/* The device of the stream and the capture it is part of. The default stream is that of the rank's
+ * device, whatever device is current. One that captures was asked when it did not, or is not asked:
+ * the answer would end the capture. */
+static ncclResult_t ask_stream(const struct ccl_op *op, int *of_stream, uint64_t *capture)
 {
     const struct ccl_device_ops *device = ccl_device();
-    int of_stream = op->comm->device;
+    if (!ccl_needs_device(op->stream)) return device->stream_device(op->stream, of_stream);
     void *before;
+    *of_stream = op->comm->device;
     TRY(device->enter(op->comm->device, &before));
     ncclResult_t rc = ncclSuccess;
     if (device->capture != NULL) rc = device->capture(op->stream, capture);
     if (rc == ncclSuccess && *capture == 0 && !is_checked(op))
-        rc = device->stream_device(op->stream, &of_stream);
+        rc = device->stream_device(op->stream, of_stream);
     device->leave(before);
-    if (rc == ncclSuccess && of_stream == op->comm->device)
+    if (rc == ncclSuccess && *of_stream == op->comm->device)
         __atomic_store_n(&op->comm->checked, op->stream, __ATOMIC_RELAXED);
-    if (rc != ncclSuccess || of_stream == op->comm->device) return rc;
+    return rc;
+}
+
+/* A stream of another device could hold two executors that wait for each other. */
+static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
+{
+    int of_stream;
+    TRY(ask_stream(op, &of_stream, capture));
+    if (of_stream == op->comm->device) return ncclSuccess;
+    if (of_stream == CCL_STREAM_OF_OTHER_CONTEXT)
+        return ccl_err(ncclInvalidUsage,
+                       "nccl%s: rank %d: stream %p belongs to a context of the program's own; "
+                       "communicators work in the primary one of device %d",
+                       ccl_coll_name(op->coll), op->comm->rank, (void *)op->stream,
+                       op->comm->device);
     return ccl_err(ncclInvalidArgument, "nccl%s: rank %d is on device %d, its stream on device %d",
                    ccl_coll_name(op->coll), op->comm->rank, op->comm->device, of_stream);
+}
+
+static int reduces(enum ccl_coll coll)
+{
+    return coll == CCL_ALL_REDUCE || coll == CCL_REDUCE || coll == CCL_REDUCE_SCATTER;
+}
+
+/* Some types have no arithmetic on older GPUs; the least of the communicator's counts. */
+static ncclResult_t check_type(const struct ccl_op *op)
+{
+#ifdef CCL_CUDA
+    int capability = op->comm->clique->capability;
+    if (!reduces(op->coll) || capability == 0 || ccl_cuda_reduces((int)op->type, capability))
+        return ncclSuccess;
+    return ccl_err(
+        ncclInvalidArgument,
+        "nccl%s: rank %d: GPUs reduce datatype %d from compute capability 9.0 on; one of "
+        "this communicator has %d.%d",
+        ccl_coll_name(op->coll), op->comm->rank, (int)op->type, capability / 10, capability % 10);
+#else
+    (void)op;
+    return ncclSuccess;
+#endif
 }
 
 ncclResult_t ccl_enqueue(const struct ccl_op *op)
 {
     uint64_t capture = 0;
+    TRY(check_type(op));
     TRY(check_stream(op, &capture));
     int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
     if (op->count_elems == 0 && !is_message) return ncclSuccess;
@@ -128,7 +168,6 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
     if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op, .capture = capture};
-    if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
-        ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
+    if (reduces(op->coll)) ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
     return ccl_group_add(&record);
 }

@@ -195,7 +195,7 @@ static ncclResult_t launch_party(const struct party *party)
     TRY(chain(party, ccl_chain_leave));
     if (first->capture != 0) return ncclSuccess;
     if (list != NULL) TRY(ccl_device()->base.event_record(list->read, first->op.stream));
-    return ccl_track_add(&exec->track, first->op.stream, NULL);
+    return ccl_track_add(&exec->track, first->op.stream, CCL_TRACK_ALL);
 }
 
 /* Moves the records on the stream of the first one to the front; returns how many. */

@@ -228,15 +228,12 @@ static int has_messages(const struct ccl_exec *exec)
     return exec->messages.opened.n > 0 || exec->messages.complete.n > 0;
 }
 
-/* Posts and launches the records of one executor from the first on, all under its lock. Their
- * streams belong to the executor's device, which is current meanwhile. When some were posted and
- * others not, nobody could tell what comes next: the communicator has failed. */
+/* Posts and launches the records of one executor from the first on, all under its lock. When some
+ * were posted and others not, nobody could tell what comes next: the communicator has failed. */
 static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *records, size_t n,
                               struct ccl_parks *parks)
 {
     struct ccl_clique *clique = exec->clique;
-    void *before;
-    TRY(ccl_device()->enter(records[0].op.comm->device, &before));
     ccl_agree_look(records[0].op.comm);
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
@@ -252,6 +249,24 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
+    return rc;
+}
+
+static int needs_device(const struct ccl_record *records, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ccl_needs_device(records[i].op.stream)) return 1;
+    return 0;
+}
+
+/* The streams belong to the executor's device, which is current meanwhile where it matters. */
+static ncclResult_t post_on_device(struct ccl_exec *exec, const struct ccl_record *records,
+                                   size_t n, struct ccl_parks *parks)
+{
+    void *before;
+    if (!needs_device(records, n)) return post_exec(exec, records, n, parks);
+    TRY(ccl_device()->enter(records[0].op.comm->device, &before));
+    ncclResult_t rc = post_exec(exec, records, n, parks);
     ccl_device()->leave(before);
     return rc;
 }
@@ -266,13 +281,16 @@ static int is_first(const struct ccl_record *records, size_t i)
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
-    struct ccl_parks parks = my_parks;
+    int may_park = !ccl_device()->retires;
+    struct ccl_parks parks = {0};
+    if (may_park) parks = my_parks;
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
-        ncclResult_t posted = post_exec(records[i].op.comm->exec, records + i, n - i, &parks);
+        ncclResult_t posted = post_on_device(records[i].op.comm->exec, records + i, n - i, &parks);
         if (rc == ncclSuccess) rc = posted;
     }
     ccl_device()->advance();
+    if (!may_park) return rc;
     if (parks.list != NULL) own_group();
     ncclResult_t parked = ccl_park_all(&parks);
     my_parks = parks;

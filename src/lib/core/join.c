@@ -48,9 +48,16 @@ ncclResult_t ccl_join_post(struct ccl_exec *exec, const struct ccl_record *recor
     return ccl_set_arrive(set, member, record);
 }
 
+/* The kernel goes to the stream of the last member. Where a device calls back when it is done, a
+ * single member has nobody to meet. */
 static ncclResult_t launch_set(struct ccl_set *set)
 {
     cudaStream_t stream = set->members[set->last].record.op.stream;
+    if (set->nmembers == 1 && ccl_device()->retires) {
+        set->members[0].fresh = 0;
+        TRY(ccl_set_move(set, CCL_SET_LAUNCH));
+        return ccl_launch_set(set, stream);
+    }
     TRY(ccl_meet_join(set, stream));
     TRY(ccl_set_move(set, CCL_SET_LAUNCH));
     TRY(set->exec->lead != NULL ? ccl_lead_launch(set, stream) : ccl_launch_set(set, stream));

@@ -4,6 +4,7 @@
 
 #include "algo/cost.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/lead.h"
@@ -79,6 +80,11 @@ static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
     return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
 }
 
+int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes)
+{
+    return bytes > ccl_cpu_cache_bytes() / 2 / clique->topo->nranks;
+}
+
 static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64_t elem_bytes)
 {
     const struct ccl_sched *sched = &plan->sched;
@@ -91,6 +97,7 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
         .proto = (uint8_t)plan->proto,
+        .packs = sched->pack > 1,
     };
     if (plan->on_device != NULL) {
         body->steps = (const struct ccl_step *)(void *)plan->on_device;
@@ -123,6 +130,7 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->nexecs = exec->view.nexecs;
     work->self = exec->index;
     work->type = (uint8_t)op->type;
+    if (ccl_launch_streams(clique, 2 * recipe->bytes)) work->flags |= CCL_WORK_STREAMS;
     const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
     if (op->coll == CCL_BROADCAST || op->coll == CCL_ALL_GATHER) work->flags |= CCL_WORK_COPIES;
     work->nchannels =
@@ -199,7 +207,9 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     const struct ccl_record *record = &set->members[set->last].record;
     memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
-    work->arrived = set->arrived;
+    work->arrived = set->told.word != NULL ? set->told.arrived : set->arrived;
+    work->done = set->told.word;
+    work->done_value = set->told.value;
     work->owner = set;
     if (work->turn != NULL) work->ticket = set->exec->turn.taken++;
     work->signature = sign_op(recipe->sign, set);
@@ -288,10 +298,13 @@ static void retire_set(void *args)
 
 static void note_choice(struct ccl_set *set, const struct ccl_recipe *recipe, uint64_t ticket)
 {
+    enum ccl_join_way way = set->nmembers < 2  ? CCL_JOIN_NONE
+                            : set->ngates == 0 ? CCL_JOIN_EVENTS
+                                               : CCL_JOIN_GATES;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        op->comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, ticket, recipe->work.nchannels};
+        op->comm->latest = (struct ccl_latest){op->coll, recipe->plan, ticket,
+                                               recipe->work.nchannels, (uint8_t)way};
     }
 }
 

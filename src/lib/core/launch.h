@@ -34,6 +34,10 @@ void ccl_launch_free(struct ccl_exec *exec);
  * others: about what they can move while it is handed over. */
 enum { CCL_SMALL_BYTES = 128 << 10 };
 
+/* Buffers of all ranks together, of which each has so many bytes to read and write, are too large
+ * for the cache to hold until they are used again. */
+int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes);
+
 /* Puts several gates on a stream of a GPU, which are up at the same time. */
 ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct ncclComm *comm,
                               cudaStream_t stream);

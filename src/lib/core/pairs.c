@@ -273,6 +273,7 @@ static ncclResult_t launch_party(struct ccl_party *party)
                  .npairs = party->npairs,
                  .nexecs = clique->topo->nexecs,
                  .self = comm->exec->index,
+                 .streams = (uint32_t)ccl_launch_streams(clique, bytes),
                  .abort_word = &clique->words->abort,
                  .error = &clique->words->error,
                  .bell = ccl_bell_self()},

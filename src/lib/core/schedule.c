@@ -104,6 +104,9 @@ static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct cc
     return ncclSuccess;
 }
 
+static const char *const join_names[] = {
+    [CCL_JOIN_NONE] = "none", [CCL_JOIN_EVENTS] = "events", [CCL_JOIN_GATES] = "gates"};
+
 ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice)
 {
     struct ccl_latest latest = {0};
@@ -120,6 +123,7 @@ ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choi
         .protocol = has_links ? ccl_proto_name(proto) : "-",
         .transport = name_transport(comm->clique, has_links),
         .channels = latest.nchannels,
+        .join = join_names[latest.join],
     };
     return ncclSuccess;
 }

@@ -29,6 +29,7 @@
     X(cuMemSetAccess)                                                                              \
     X(cuMemUnmap)                                                                                  \
     X(cuPointerGetAttributes)                                                                      \
+    X(cuStreamGetCtx)                                                                              \
     X(cuStreamWaitValue32)                                                                         \
     X(cuStreamWriteValue32)
 

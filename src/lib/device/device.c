@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/param.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #ifdef CCL_CUDA
@@ -38,14 +37,12 @@ static const struct ccl_device_ops *choose(void)
     return cuda != NULL ? cuda : &ccl_device_host;
 }
 
-const struct ccl_device_ops *ccl_device(void)
+const struct ccl_device_ops *ccl_device_chosen;
+
+const struct ccl_device_ops *ccl_device_choose(void)
 {
-    static const struct ccl_device_ops *_Atomic chosen;
-    /* Relaxed: whoever chooses, it is the same constant table. */
-    const struct ccl_device_ops *ops = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (ops != NULL) return ops;
-    ops = choose();
-    atomic_store_explicit(&chosen, ops, memory_order_relaxed);
+    const struct ccl_device_ops *ops = choose();
+    __atomic_store_n(&ccl_device_chosen, ops, __ATOMIC_RELAXED);
     return ops;
 }
 

@@ -55,6 +55,16 @@ struct ccl_arena {
 /* The handle that means another stream in each thread. */
 enum { CCL_STREAM_PER_THREAD = 2 };
 
+/* Instead of a stream's device: it belongs to a context of the program's own. */
+enum { CCL_STREAM_OF_OTHER_CONTEXT = -1 };
+
+/* Queues of the hardware that the streams of a process on one device share. A stream at whose head
+ * stands a wait holds one. */
+struct ccl_queues {
+    uint32_t n;
+    int are_shared; /* with other processes (MPS), so that n tells nothing */
+};
+
 struct ccl_foreign_ops;
 struct ccl_zone_ops;
 
@@ -71,8 +81,13 @@ struct ccl_device_ops {
     ncclResult_t (*identity)(int device, char text[64]);
     /* How many lanes run at once with profit. */
     uint32_t (*lanes)(int device);
-    /* The device of a stream; ncclInvalidArgument for a handle that is no stream. */
+    /* The device of a stream, or CCL_STREAM_OF_OTHER_CONTEXT; ncclInvalidArgument for a handle that
+     * is no stream. */
     ncclResult_t (*stream_device)(cudaStream_t stream, int *device);
+    /* NULL: each stream has a queue of its own, as far as calls go. */
+    struct ccl_queues (*queues)(int device);
+    /* The compute capability of a GPU, 90 for 9.0. NULL: no GPU. */
+    ncclResult_t (*capability)(int device, int *capability);
     /* *capture = which capture the stream is part of; 0: it runs. NULL: streams only run. */
     ncclResult_t (*capture)(cudaStream_t stream, uint64_t *capture);
     /* An event that only orders work: it keeps no time. */
@@ -118,8 +133,22 @@ struct ccl_device_ops {
     int (*help_until)(int (*ready)(void *arg), void *arg, uint32_t timeout_us);
 };
 
-/* The backend in use. */
-const struct ccl_device_ops *ccl_device(void);
+/* The backend in use. Relaxed: whoever chooses, it is the same constant table. */
+#ifndef __cplusplus
+extern const struct ccl_device_ops *ccl_device_chosen;
+const struct ccl_device_ops *ccl_device_choose(void);
+static inline const struct ccl_device_ops *ccl_device(void)
+{
+    const struct ccl_device_ops *ops = __atomic_load_n(&ccl_device_chosen, __ATOMIC_RELAXED);
+    return ops != NULL ? ops : ccl_device_choose();
+}
+
+/* Calls with the stream need its device to be current. */
+static inline int ccl_needs_device(cudaStream_t stream)
+{
+    return !ccl_device()->retires || (uintptr_t)stream <= CCL_STREAM_PER_THREAD;
+}
+#endif
 
 extern const struct ccl_device_ops ccl_device_host;
 extern const struct ccl_device_ops ccl_device_cuda;

@@ -23,6 +23,7 @@ extern "C" {
 CUDA_TYPES(DECLARE)
 DECLARE(0, copy)
 __global__ void ccl_cuda_gate(const struct ccl_gates_args);
+__global__ void ccl_cuda_await(const struct ccl_await_args);
 __global__ void ccl_cuda_pairs(const struct ccl_cuda_pairs);
 }
 
@@ -60,6 +61,7 @@ int ccl_cuda_load(void)
 {
     struct cudaFuncAttributes attributes;
     cudaError_t rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_gate);
+    if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_await);
     if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_pairs);
     if (rc == cudaSuccess) rc = load_kernel(&copy_kernel);
     for (int i = 0; i < NKERNELS && rc == cudaSuccess; i++) rc = load_kernel(&kernels[i]);
@@ -133,11 +135,12 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
     struct ccl_local_args args;
     uint32_t done = 0, nsteps = work->body[0].nsteps;
     int has_work = work->count_elems > 0 && nsteps > 0;
-    if (!has_work && work->ngates == 0) return cudaSuccess;
+    int tells = work->ngates > 0 || work->done != NULL;
+    if (!has_work && !tells) return cudaSuccess;
     do {
         done += ccl_local_fill(&args, work, done, kernel->elem_bytes);
         args.arrived = target->arrived;
-        args.is_last = work->ngates > 0 && done >= nsteps;
+        args.is_last = tells && done >= nsteps;
         const struct local_grid *grid =
             copies ? &copy_grid : choose_grid(work, &args, kernel->elem_bytes, target->nsms);
         cudaError_t rc = launch_steps(&args, function, grid, target);
@@ -225,6 +228,12 @@ int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream)
 {
     const struct ccl_gates_args *gates = (const struct ccl_gates_args *)args;
     ccl_cuda_gate<<<1, gates->ngates, 0, stream>>>(*gates);
+    return cudaPeekAtLastError();
+}
+
+int ccl_cuda_kernel_await(const void *args, cudaStream_t stream)
+{
+    ccl_cuda_await<<<1, 1, 0, stream>>>(*(const struct ccl_await_args *)args);
     return cudaPeekAtLastError();
 }
 

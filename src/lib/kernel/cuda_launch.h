@@ -13,7 +13,7 @@ struct CUstream_st;
 /* Where an operation runs. */
 struct ccl_cuda_target {
     struct CUstream_st *stream;
-    uint32_t *arrived; /* device memory of the executor, zero; NULL: operations without gates */
+    uint32_t *arrived; /* device memory of the executor, zero; NULL: works that tell nobody */
     uint32_t nsms;
     uint32_t max_ctas; /* 0: as many as pay */
 };
@@ -30,8 +30,8 @@ int ccl_cuda_load(void);
 int ccl_cuda_reduces(int type, int capability);
 
 /* Launches the first body of a work. Steps and buffers of `work` are copied; steps may lie in host
- * memory. Its gates lie in device memory, its abort word in memory of the host that the GPU reads;
- * turn, boards, note and error are not used. */
+ * memory. Its gates lie in device memory, its abort word and `done` in memory of the host that the
+ * GPU reaches; turn, boards, note and error are not used. */
 int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_target *target);
 
 /* Launches a work of an executor that has others to talk to: a CTA a channel, all of which run at

@@ -31,10 +31,13 @@ CCL_DEVICE char *fifo_place(const struct ccl_conn *conn, uint64_t bytes)
     return bytes <= sizeof line->data ? line->data : fifo_slot(conn);
 }
 
-/* Acquire pairs with fifo_release: the receiver has read the slot that is written next. */
-CCL_DEVICE int fifo_has_credit(const struct ccl_conn *conn)
+/* Acquire pairs with fifo_release: the receiver has read the slot that is written next. Its line is
+ * only looked at when the known part of the credit is used up. */
+CCL_DEVICE int fifo_has_credit(struct ccl_conn *conn)
 {
-    return conn->seq - load_acquire(&conn->fifo->credit) < conn->depth;
+    if (conn->seq - conn->credit_seen < conn->depth) return 1;
+    conn->credit_seen = load_acquire(&conn->fifo->credit);
+    return conn->seq - conn->credit_seen < conn->depth;
 }
 
 /* All of the first `seq` slots are drained. Acquire pairs with fifo_release: the receiver has read

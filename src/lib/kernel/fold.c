@@ -24,24 +24,23 @@ static ccl_fold_tile *const *choose_tiles(void)
     return tiles;
 }
 
-static void write_targets(const struct ccl_fold *fold, size_t at, const void *result, size_t bytes,
-                          int streams)
+static void write_targets(const struct ccl_fold *fold, size_t at, const void *result, size_t bytes)
 {
     for (uint32_t t = 0; t < fold->ntargets; t++) {
         char *to = (char *)fold->targets[t] + at;
         if (to == result) continue;
-        ccl_copy(to, result, bytes, streams);
+        ccl_copy(to, result, bytes, fold->streams && t >= fold->nnear);
     }
 }
 
 /* One unscaled source is a copy of bytes, whatever the type. */
-static void copy_tiles(const struct ccl_fold *fold, size_t bytes, int streams)
+static void copy_tiles(const struct ccl_fold *fold, size_t bytes)
 {
     const char *from = fold->sources[0].data;
-    size_t tile = fold->ntargets == 1 && !streams ? bytes : COPY_TILE_BYTES;
+    size_t tile = fold->ntargets == 1 && !fold->streams ? bytes : COPY_TILE_BYTES;
     for (size_t at = 0; at < bytes; at += tile) {
         size_t left = bytes - at;
-        write_targets(fold, at, from + at, left < tile ? left : tile, streams);
+        write_targets(fold, at, from + at, left < tile ? left : tile);
     }
 }
 
@@ -57,7 +56,7 @@ static void fetch_ahead(const struct ccl_fold *fold, size_t at, size_t bytes)
     }
 }
 
-static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int streams)
+static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems)
 {
     uint64_t result[CCL_TILE];
     size_t elem = ccl_fold_type_bytes(fold->type);
@@ -67,8 +66,8 @@ static void reduce_tiles(const struct ccl_fold *fold, size_t n_elems, int stream
         size_t n = n_elems - first < CCL_TILE ? n_elems - first : CCL_TILE;
         tiles[fold->type](fold, first, n, result);
         size_t left = n_elems - first - n;
-        if (streams) fetch_ahead(fold, (first + n) * elem, (left < n ? left : n) * elem);
-        write_targets(fold, first * elem, result, n * elem, streams);
+        if (fold->streams) fetch_ahead(fold, (first + n) * elem, (left < n ? left : n) * elem);
+        write_targets(fold, first * elem, result, n * elem);
     }
 }
 
@@ -76,10 +75,9 @@ void ccl_fold_run(const struct ccl_fold *fold, size_t n_elems)
 {
     if (fold->nsources == 0 || fold->ntargets == 0 || n_elems == 0) return;
     size_t bytes = n_elems * ccl_fold_type_bytes(fold->type);
-    int streams = bytes * (fold->nsources + fold->ntargets) >= CCL_COPY_STREAM_BYTES;
     if (fold->nsources == 1 && !fold->sources[0].scaled && fold->divisor <= 1)
-        copy_tiles(fold, bytes, streams);
+        copy_tiles(fold, bytes);
     else
-        reduce_tiles(fold, n_elems, streams);
-    if (streams) ccl_copy_fence();
+        reduce_tiles(fold, n_elems);
+    if (fold->streams) ccl_copy_fence();
 }

@@ -23,6 +23,8 @@ enum { CCL_FOLD_MAX = 2 * CCL_MAX_LOCAL, CCL_TILE = 512 };
 
 struct ccl_fold {
     uint32_t nsources, ntargets;
+    uint32_t nnear; /* of the targets the first, which are read again while they are in the cache */
+    int streams;    /* the others are a part of what does not stay in it */
     struct ccl_source sources[CCL_FOLD_MAX];
     void *targets[CCL_FOLD_MAX];
     int type;         /* ncclDataType_t */

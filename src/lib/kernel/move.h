@@ -47,8 +47,9 @@ CCL_DEVICE void *find_address(const struct move_at *at, const struct ccl_range *
     uint32_t index = (uint32_t)(range->first + (int)j * range->hop);
     if (range->space == CCL_CONN) {
         const struct ccl_conn *conn = range_conn(at, range, j);
-        char *base = at->body->proto == CCL_PROTO_LL ? conn->scratch : fifo_slot(conn);
-        return base + place_offset(at, range, j);
+        if (at->body->proto == CCL_PROTO_LL) return conn->scratch + place_offset(at, range, j);
+        if (at->body->packs) return fifo_slot(conn) + place_offset(at, range, j);
+        return fifo_place(conn, at->elems * ccl_fold_type_bytes(work->type));
     }
     const struct ccl_slot *slot = find_slot(at, index);
     uint64_t block = (uint64_t)(range->block + (int)j * range->block_hop);
@@ -75,7 +76,7 @@ CCL_DEVICE void move_fold(const struct move_at *at)
     const struct ccl_step *step = at->step;
     struct ccl_fold fold;
     fold.nsources = 0;
-    fold.ntargets = 0;
+    fold.ntargets = fold.nnear = 0;
     fold.type = at->work->type;
     fold.op = at->work->redop;
     fold.divisor =
@@ -84,10 +85,13 @@ CCL_DEVICE void move_fold(const struct move_at *at)
         if (step->in[side].space != CCL_NONE)
             for (uint32_t j = 0; j < step->in[side].count; j++)
                 fold.sources[fold.nsources++] = find_source(at, &step->in[side], j);
-    for (int side = 0; side < 2; side++)
-        if (step->out[side].space != CCL_NONE)
-            for (uint32_t j = 0; j < step->out[side].count; j++)
-                fold.targets[fold.ntargets++] = find_address(at, &step->out[side], j);
+    for (int side = 0; side < 2; side++) {
+        if (step->out[side].space == CCL_NONE) continue;
+        for (uint32_t j = 0; j < step->out[side].count; j++)
+            fold.targets[fold.ntargets++] = find_address(at, &step->out[side], j);
+        if (step->out[side].space == CCL_CONN) fold.nnear = fold.ntargets;
+    }
+    fold.streams = (at->work->flags & CCL_WORK_STREAMS) != 0 && fold.nnear < fold.ntargets;
     ccl_fold_run(&fold, at->elems);
 }
 
@@ -95,7 +99,7 @@ CCL_DEVICE void move_map(const struct move_at *at)
 {
     const struct ccl_step *step = at->step;
     size_t bytes = at->elems * ccl_fold_type_bytes(at->work->type);
-    int streams = 2 * bytes * step->in[0].count >= CCL_COPY_STREAM_BYTES;
+    int streams = (at->work->flags & CCL_WORK_STREAMS) != 0 && step->out[0].space != CCL_CONN;
     for (uint32_t j = 0; j < step->in[0].count; j++) {
         const void *from = find_address(at, &step->in[0], j);
         void *to = find_address(at, &step->out[0], j);

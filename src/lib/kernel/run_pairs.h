@@ -16,11 +16,10 @@
 /* Copies inside the process in bounded bites, so that an abort is seen in between. */
 enum { PAIR_BITE_BYTES = 1 << 20 };
 
-CCL_DEVICE void copy_bite(struct ccl_pair *pair)
+CCL_DEVICE void copy_bite(struct ccl_pair *pair, int streams)
 {
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < PAIR_BITE_BYTES ? left : PAIR_BITE_BYTES;
-    int streams = 2 * pair->bytes >= CCL_COPY_STREAM_BYTES;
     if (bite > 0 && pair->src != pair->dst) {
         ccl_copy(pair->dst + pair->moved, pair->src + pair->moved, bite, streams);
         if (streams) ccl_copy_fence();
@@ -64,30 +63,33 @@ CCL_DEVICE int run_send(struct ccl_pair *pair)
 }
 
 /* Copies from where the sender's buffer lies; then the sender may have it back. */
-CCL_DEVICE int fetch(struct ccl_pair *pair)
+CCL_DEVICE int fetch(struct ccl_pair *pair, int streams)
 {
     uint64_t place;
     memcpy(&place, fifo_line(pair->conn)->data, sizeof place);
     if (place >= pair->conn->home_bytes || pair->bytes > pair->conn->home_bytes - place) return 0;
     pair->src = pair->conn->home + place;
-    copy_bite(pair);
+    copy_bite(pair, streams);
     if (pair->moved == pair->bytes) fifo_release(pair->conn);
     return 1;
 }
 
 /* A message of another length is a mistake of the program; a place outside, of the sender. */
-CCL_DEVICE int run_recv(struct ccl_pair *pair, uint32_t *error)
+CCL_DEVICE int run_recv(const struct ccl_pairs *work, struct ccl_pair *pair)
 {
     if (!fifo_has_data(pair->conn)) return 0;
     uint64_t meta = *fifo_meta(pair->conn);
-    if ((meta & ~CCL_META_PLACE) != pair->bytes || ((meta & CCL_META_PLACE) != 0 && !fetch(pair))) {
-        set_error(error, CCL_ERROR_MISMATCH);
+    int streams = work->streams != 0, has_place = (meta & CCL_META_PLACE) != 0;
+    if ((meta & ~CCL_META_PLACE) != pair->bytes || (has_place && !fetch(pair, streams))) {
+        set_error(work->error, CCL_ERROR_MISMATCH);
         return 0;
     }
-    if (meta & CCL_META_PLACE) return 1;
+    if (has_place) return 1;
     uint64_t left = pair->bytes - pair->moved;
     uint64_t bite = left < pair->conn->slot_bytes ? left : pair->conn->slot_bytes;
-    if (bite > 0) memcpy(pair->dst + pair->moved, fifo_place(pair->conn, pair->bytes), bite);
+    if (bite > 0)
+        ccl_copy(pair->dst + pair->moved, fifo_place(pair->conn, pair->bytes), bite, streams);
+    if (streams) ccl_copy_fence();
     fifo_release(pair->conn);
     pair->moved += bite;
     return 1;
@@ -111,7 +113,7 @@ CCL_DEVICE int run_pair(const struct ccl_pairs *work, struct ccl_pair *pair)
         pair->state = CCL_PAIR_MOVING;
     }
     uint16_t before = pair->state;
-    if (!(pair->role == CCL_PAIR_SEND ? run_send(pair) : run_recv(pair, work->error))) {
+    if (!(pair->role == CCL_PAIR_SEND ? run_send(pair) : run_recv(work, pair))) {
         uint32_t kind = pair->role == CCL_PAIR_SEND ? CCL_WAIT_CREDIT : CCL_WAIT_DATA;
         set_note(pair->note, kind, pair->conn->peer);
         return 0;

@@ -75,7 +75,7 @@ enum { CCL_LL128_SLOT_BYTES = 14336, CCL_LL128_DEPTH = 8, CCL_LL128_LINE_DATA = 
 struct ccl_fifo_line {
     uint64_t ready; /* number of the message in the slot, from 1 */
     uint64_t meta;
-    char data[48]; /* of a message between ranks that fits */
+    char data[48]; /* of a message that fits */
 };
 
 /* A FIFO of slots in memory that both ends map. The ring of SIMPLE follows at CCL_FIFO_RING_AT,
@@ -123,7 +123,7 @@ struct ccl_conn {
     uint16_t depth;
     uint16_t peer;         /* executor, or rank for send/recv connections */
     struct ccl_bell *bell; /* of the process at the other end */
-    uint64_t credit_seen;  /* LL: the sender's latest look at ll_credit */
+    uint64_t credit_seen;  /* the sender's latest look at credit, or ll_credit */
     char *scratch;         /* LL: [slot_bytes] plain data of the slot in work */
     /* Between ranks: the sender's memory that the receiver reaches, as it lies in this process. */
     const char *home;
@@ -200,8 +200,9 @@ enum {
     /* Local path of the GPU: the only step is a MAP from slot to slot whose pair j moves
      * local[j].scalar bytes; the type is one of a byte, count_elems the longest. */
     CCL_WORK_LENGTHS = 4,
-    CCL_WORK_NEAR = 8,    /* GPU: all executors are on this device */
-    CCL_WORK_COPIES = 16, /* GPU, several executors: a collective that reduces nothing */
+    CCL_WORK_NEAR = 8,     /* GPU: all executors are on this device */
+    CCL_WORK_COPIES = 16,  /* GPU, several executors: a collective that reduces nothing */
+    CCL_WORK_STREAMS = 32, /* host: what is written does not stay in a cache */
 };
 
 enum { CCL_MAX_LOCAL = 96 };
@@ -217,6 +218,7 @@ struct ccl_body {
     uint16_t nsteps, npieces, nlinks;
     uint8_t lag;   /* rounds that CCL_STEP_LATE steps are behind */
     uint8_t proto; /* enum ccl_proto */
+    uint8_t packs; /* a slot has places for several pieces */
 };
 
 /* With two bodies the first needs the buffers of other processes. It begins with a meeting at which
@@ -226,6 +228,7 @@ struct ccl_work {
     struct ccl_meet *meets; /* [nchannels], NULL: nothing meets; on a GPU struct ccl_cuda_meet */
     struct ccl_gate *gates; /* [ngates] raised before the first step, let go at the end */
     uint32_t *arrived;      /* GPU: CTAs that are done; back at 0 after the last */
+    uint32_t *done; /* GPU: becomes done_value at the end, for other processes; may be NULL */
     const uint32_t *abort_word;
     uint64_t *note;       /* what it waits for, for chorus_comm_status */
     uint64_t *second;     /* set to ticket + 1 when the second body runs */
@@ -237,7 +240,7 @@ struct ccl_work {
     uint64_t signature;                    /* equal on all executors that run the same operation */
     const struct ccl_board *const *boards; /* [nexecs]; NULL: nobody to disagree with */
     struct ccl_call call;
-    uint32_t divisor;
+    uint32_t divisor, done_value;
     uint16_t nchannels, nbodies;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
     uint8_t type, redop, flags;
@@ -271,6 +274,7 @@ struct ccl_pairs {
     const struct ccl_board *const *boards; /* [nexecs] as in ccl_work */
     struct ccl_call call; /* the latest collective, which may have become these messages */
     uint32_t npairs, nexecs, self, nwaits;
+    uint32_t streams; /* what is received does not stay in a cache */
     const uint32_t *abort_word;
     uint32_t *error;
     struct ccl_bell *bell; /* of this process */

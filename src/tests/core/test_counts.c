@@ -17,18 +17,19 @@ struct setting {
 };
 
 #define SMALL_SLOTS "CHORUS_SLOT_BYTES=1024"
+#define PAST_CACHE  "CHORUS_CACHE_BYTES=1" /* all that is written goes past the cache */
 
 static const struct setting settings[] = {
     {4, 1, 0, {"CHORUS_CPU=auto"}},
     {3, 1, 0, {"CHORUS_CPU=base"}},
-    {3, 2, 0, {"CHORUS_CPU=avx2"}},
-    {5, 4, 0, {"NCCL_ALGO=oneshot", "NCCL_PROTO=Simple", SMALL_SLOTS}},
+    {3, 2, 0, {"CHORUS_CPU=avx2", PAST_CACHE}},
+    {5, 4, 0, {"NCCL_ALGO=oneshot", "NCCL_PROTO=Simple", SMALL_SLOTS, PAST_CACHE}},
     {4, 4, 0, {"NCCL_ALGO=twoshot;allgather:logstep", "NCCL_PROTO=LL", SMALL_SLOTS}},
     {4, 3, 0, {"NCCL_ALGO=ring", "NCCL_PROTO=LL", SMALL_SLOTS}},
     {3, 3, 0, {"NCCL_ALGO=ring", "NCCL_PROTO=Simple", SMALL_SLOTS, "CHORUS_CHANNELS=3"}},
     {5, 5, 0, {"NCCL_ALGO=tree,logstep", "NCCL_PROTO=LL", SMALL_SLOTS}},
-    {4, 4, 0, {"NCCL_ALGO=tree,logstep", "NCCL_PROTO=Simple", SMALL_SLOTS}},
-    {1, 1, 3, {SMALL_SLOTS}},
+    {4, 4, 0, {"NCCL_ALGO=tree,logstep", "NCCL_PROTO=Simple", SMALL_SLOTS, PAST_CACHE}},
+    {1, 1, 3, {SMALL_SLOTS, PAST_CACHE}},
     {2, 2, 2, {"CHORUS_CHANNELS=2"}},
 };
 

@@ -245,7 +245,7 @@ static void open_here(struct kit *kit, size_t count)
     if (getenv("CORE_PROCS") != NULL)
         proc_open(kit, 1, count);
     else
-        kit_open(kit, 4, atoi(getenv("CORE_DEVICES")), count);
+        kit_open(kit, atoi(getenv("CORE_RANKS")), atoi(getenv("CORE_DEVICES")), count);
 }
 
 static void child_every(void)
@@ -259,7 +259,7 @@ static void child_every(void)
             for (t.op = 0; t.op < NOPS; t.op++) {
                 t.coll = colls[c];
                 t.type = (ncclDataType_t)type;
-                t.root = (type + t.op) % 4;
+                t.root = (type + t.op) % kit.ranks[0].nranks;
                 t.in_place = t.op % 2;
                 fill(&t);
                 if (!run(&t)) continue;
@@ -270,22 +270,28 @@ static void child_every(void)
     kit_close(&kit);
 }
 
-/* The child on one device and on four, by each algorithm, and between processes. */
+#define FOUR_EACH "CORE_RANKS=4", "CORE_DEVICES=4"
+
+/* The child on one device and on several, by each algorithm, and between processes. */
 static void each_choice(const char *child)
 {
-    static const char *const choices[][2] = {
-        {"NCCL_ALGO=", "CORE_DEVICES=1"},        {"NCCL_ALGO=direct", "CORE_DEVICES=3"},
-        {"NCCL_ALGO=oneshot", "CORE_DEVICES=4"}, {"NCCL_ALGO=twoshot", "CORE_DEVICES=4"},
-        {"NCCL_ALGO=ring", "CORE_DEVICES=4"},    {"NCCL_ALGO=tree", "CORE_DEVICES=4"},
-        {"NCCL_ALGO=logstep", "CORE_DEVICES=4"},
+    static const char *const choices[][3] = {
+        {"NCCL_ALGO=", "CORE_RANKS=4", "CORE_DEVICES=1"},
+        {"NCCL_ALGO=direct", "CORE_RANKS=4", "CORE_DEVICES=3"},
+        {"NCCL_ALGO=oneshot", FOUR_EACH},
+        {"NCCL_ALGO=oneshot", "CORE_RANKS=2", "CORE_DEVICES=2"},
+        {"NCCL_ALGO=twoshot", FOUR_EACH},
+        {"NCCL_ALGO=ring", FOUR_EACH},
+        {"NCCL_ALGO=tree", FOUR_EACH},
+        {"NCCL_ALGO=logstep", FOUR_EACH},
     };
     static const char *const protos[] = {"NCCL_PROTO=LL", "NCCL_PROTO=Simple"};
     for (size_t i = 0; i < TEST_COUNT(choices); i++)
         for (int p = 0; p < 2; p++) {
             if (i < 2 && p == 0) continue;        /* no connections, no protocol */
             if (i > 0 && test_on_gpu()) continue; /* nor a choice on one GPU */
-            kit_child(child, (const char *const[]){choices[i][0], choices[i][1], protos[p],
-                                                   "CHORUS_SLOT_BYTES=1024", NULL});
+            kit_child(child, (const char *const[]){choices[i][0], choices[i][1], choices[i][2],
+                                                   protos[p], "CHORUS_SLOT_BYTES=1024", NULL});
         }
     struct procs procs;
     procs_start(&procs, 4, child, (const char *const[]){"CORE_PROCS=1", NULL});
@@ -352,35 +358,60 @@ static void test_known(void)
     kit_child("child:known", (const char *const[]){"CORE_DEVICES=1", NULL});
     kit_child("child:known", (const char *const[]){"CORE_DEVICES=2", NULL});
     kit_child("child:known", (const char *const[]){"CORE_DEVICES=2", "NCCL_ALGO=ring", NULL});
+    kit_child("child:known", (const char *const[]){"CORE_DEVICES=2", "NCCL_ALGO=oneshot", NULL});
 }
 
 /* ---- a NaN at each rank in turn ---- */
 
-/* Three ranks hold 1, 3 and 4 in any order, one a NaN: the numbers win on every rank. */
-static void child_nan(void)
+/* What the rank `at` places behind the one with the NaN holds. */
+static double nan_value(int at, size_t i)
 {
     static const double numbers[] = {1, 3, 4};
+    return at == 0 ? (double)NAN : numbers[((size_t)at + i) % 3];
+}
+
+static uint64_t nan_result(const struct trial *t, size_t i)
+{
+    double best = nan_value(1, i);
+    for (int at = 2; at < t->kit->ranks[0].nranks; at++) {
+        double value = nan_value(at, i);
+        if (t->op == ncclMax ? value > best : value < best) best = value;
+    }
+    return number_of(best, t->type);
+}
+
+static void run_nan(struct trial *t, int place)
+{
+    struct kit *kit = t->kit;
+    int nranks = kit->ranks[0].nranks;
+    t->root = place;
+    for (int r = 0; r < kit->nranks; r++)
+        for (size_t i = 0; i < in_count(t); i++) {
+            double value = nan_value((kit->ranks[r].rank - place + nranks) % nranks, i);
+            put(in_of(t, &kit->ranks[r]), i, t->type, number_of(value, t->type));
+        }
+    if (!run(t)) return;
+    for (int r = 0; r < kit->nranks; r++) {
+        const struct kit_rank *rank = &kit->ranks[r];
+        size_t first = t->coll == KIT_REDUCE_SCATTER ? (size_t)rank->rank * t->count : 0;
+        for (size_t i = 0; i < t->count && has_result(t, rank); i++)
+            check_element(t, rank, i, nan_result(t, first + i));
+    }
+}
+
+/* One rank holds a NaN, the others 1, 3 and 4 in any order: the numbers win on every rank. */
+static void child_nan(void)
+{
     struct kit kit;
     struct trial t = {.kit = &kit, .count = 40};
     open_here(&kit, 64);
     for (size_t c = 0; c < TEST_COUNT(colls); c++)
         for (int type = ncclFloat16; type < ncclNumTypes; type++)
-            for (int place = 0; place < 4; place++)
+            for (int place = 0; place < kit.ranks[0].nranks; place++)
                 for (t.op = ncclMax; t.op <= ncclMin; t.op++) {
                     t.coll = colls[c];
                     t.type = (ncclDataType_t)type;
-                    t.root = place;
-                    for (int r = 0; r < kit.nranks; r++)
-                        for (size_t i = 0; i < in_count(&t); i++) {
-                            int at = (kit.ranks[r].rank - place + 4) % 4;
-                            double value = at == 0 ? (double)NAN : numbers[((size_t)at + i) % 3];
-                            put(in_of(&t, &kit.ranks[r]), i, t.type, number_of(value, t.type));
-                        }
-                    if (!run(&t)) continue;
-                    uint64_t wanted = number_of(t.op == ncclMax ? 4 : 1, t.type);
-                    for (int r = 0; r < kit.nranks; r++)
-                        for (size_t i = 0; i < t.count && has_result(&t, &kit.ranks[r]); i++)
-                            check_element(&t, &kit.ranks[r], i, wanted);
+                    run_nan(&t, place);
                 }
     kit_close(&kit);
 }
@@ -427,6 +458,7 @@ static void child_again(void)
                         if (!has_result(&t, rank)) continue;
                         if (round == 0 && again == 0) memcpy(first[r], out_of(&t, rank), bytes);
                         CHECK_MEM(out_of(&t, rank), first[r], bytes);
+                        if (t.coll == KIT_ALL_REDUCE) CHECK_MEM(first[r], first[0], bytes);
                     }
                 }
             }

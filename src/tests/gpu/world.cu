@@ -219,6 +219,7 @@ static void fill_body(const struct world *world, const struct world_op *op,
     body->npieces = sched->npieces;
     body->nlinks = (uint16_t)sched->nlinks;
     body->lag = (uint8_t)sched->lag;
+    body->packs = sched->pack > 1;
     uint64_t place_bytes = ccl_size_place(slot_bytes, sched->pack);
     ccl_size_body(work, body, op->type->bytes, sched->nlinks > 0 ? place_bytes : 0);
 }

@@ -74,6 +74,11 @@ PERF_OPTION(TIMING, 'N', "run_cycles", INT, run_cycles, 0, INT_MAX, "1", "cycles
             "times that the whole series of sizes runs; 0: until interrupted")
 PERF_OPTION(TIMING, 'a', "average", INT, average, 0, 3, "1", "", "0..3",
             "which rank's time counts: rank 0's (0), average (1), minimum (2), maximum (3)")
+PERF_OPTION(TIMING, 0, "until_stable", PERCENT, until_stable, 0, 1000, "off", "%", "P",
+            "repeat the -n iterations of a row until the 95 % confidence interval of their mean "
+            "is within P % of it, 3 to 100 times")
+PERF_OPTION(TIMING, 0, "rotate", FLAG, rotate, 1, 1, "off", "", "",
+            "let calls take turns through buffers that together are larger than the cache")
 PERF_OPTION(TIMING, 'T', "timeout", SECONDS, timeout_s, 0, 1000000000, "120", "seconds", "S",
             "end with exit code 4 when no rank makes progress for S; 0: never")
 
@@ -85,9 +90,20 @@ PERF_OPTION(CHECK, 0, "selftest", FLAG, selftest_only, 1, 1, "off", "", "",
 PERF_OPTION(CHECK, 0, "preflight", FLAG, preflight, 1, 1, "off", "", "",
             "only form the world and let each pair of ranks talk, then report")
 
+PERF_GROUP(BASELINE, "Comparison with an earlier run")
+PERF_OPTION(
+    BASELINE, 0, "baseline", TEXT, baseline, 0, 0, "none", "", "FILE",
+    "end with exit code 5 when a row is slower than in the record FILE (.json or .jsonl) and "
+    "those of further runs, FILE.0, FILE.1 ..., or 6 when they cannot be compared")
+PERF_OPTION(BASELINE, 0, "tolerance", PERCENT, tolerance, 0, 1000, "auto", "%", "P",
+            "how much slower a row may be; auto: 5 %, or as much as the baseline's runs differ")
+PERF_OPTION(BASELINE, 0, "baseline_anyway", FLAG, baseline_anyway, 1, 1, "off", "", "",
+            "compare with the baseline of another machine or set-up, or on a disturbed GPU")
+
 PERF_GROUP(REPORT, "Report")
 PERF_OPTION(REPORT, 'J', "output_file", TEXT, json_file, 0, 0, "none", "", "FILE",
-            "write JSON to FILE; if it exists to the first free of FILE.0, FILE.1, ...")
+            "write a record to FILE: JSON, or by its suffix .jsonl, .csv or .xml (JUnit); if it "
+            "exists to the first free of FILE.0, FILE.1, ...")
 PERF_OPTION(REPORT, 'I', "per_iter_timing", INT, iter_report, 0, 1, "0", "", "0|1",
             "time each iteration; adds columns i_min, i_max, i_p99 and i_cv%")
 PERF_OPTION(REPORT, 'K', "per_iter_skip", INT, iter_skip, 0, INT_MAX, "0", "iterations", "N",

@@ -6,6 +6,7 @@
 #include "harness/report_text.h"
 
 #include "harness/library.h"
+#include "harness/record.h"
 #include "harness/usage.h"
 
 #include <inttypes.h>
@@ -88,16 +89,32 @@ static void print_settings(const struct perf_options *options)
            options->graph_launches, options->unaligned);
 }
 
-static void print_method(const struct perf_header *header, const char *timed)
+/* The same words as in the records. */
+static void print_timing(const struct perf_header *header)
+{
+    const struct perf_options *options = header->options;
+
+    printf("# Timed: %s; %s (-a %d)\n", header->timed, perf_average_word(options->average),
+           options->average);
+    printf("# Barrier: %s; warm-up: %d iteration%s of what is timed, at each size (-w)\n",
+           perf_barrier_word(options->blocking), options->warmup, options->warmup == 1 ? "" : "s");
+    if (options->until_stable > 0)
+        printf("# Until stable: series of %d iterations until the 95 %% confidence interval of "
+               "their mean is within %g %%, %d to %d of them\n",
+               options->iters, options->until_stable, PERF_BATCHES_LEAST, PERF_BATCHES_MOST);
+    if (options->rotate)
+        printf("# Rotated: each call takes the next of several buffers that together exceed the "
+               "cache (--rotate)\n");
+}
+
+static void print_method(const struct perf_header *header)
 {
     static const char *const blocking[] = {NULL, "wait and barrier after each call",
                                            "wait after each call, no barrier",
                                            "wait and barrier after each iteration"};
-    static const char *const averages[] = {"time of rank 0", "average of the ranks",
-                                           "minimum of the ranks", "maximum of the ranks"};
     const struct perf_options *options = header->options;
 
-    printf("# Timed: %s; %s (-a %d)\n", timed, averages[options->average], options->average);
+    print_timing(header);
     if (options->blocking) printf("# Blocking: %s (-z)\n", blocking[options->blocking]);
     if (options->iter_report)
         printf("# Iterations one by one (-I): %d, without the first %d (-K)\n", options->iters,
@@ -166,7 +183,7 @@ static void print_places(void)
     printf("\n");
 }
 
-void perf_report_text_header(const struct perf_header *header, const char *timed)
+void perf_report_text_header(const struct perf_header *header)
 {
     static const char *const lead[] = {"size", "count", "type", "redop", "root"};
     static const char *const lead_units[] = {"(B)", "(elements)", "", "", ""};
@@ -184,7 +201,7 @@ void perf_report_text_header(const struct perf_header *header, const char *timed
                       !(terminal && !strcmp(terminal, "dumb"));
     print_origin(header);
     print_settings(header->options);
-    print_method(header, timed);
+    print_method(header);
     print_devices(header);
     print_places();
     print_columns(lead, measure, more);
@@ -213,8 +230,8 @@ static void print_measure(const struct perf_measure *measure)
 
 static void print_iterations(const struct perf_measure *measure)
 {
-    const double values[] = {measure->iter_min_us, measure->iter_max_us, measure->iter_p99_us,
-                             measure->iter_cv_percent};
+    const double values[] = {measure->iters.min, measure->iters.max, measure->iters.p99,
+                             measure->iters.cv_percent};
     char text[NUMBER_BYTES] = "-";
 
     for (int i = 0; i < 4; i++) {
@@ -242,6 +259,18 @@ static void print_timestamp(void)
     printf("  %19s", text);
 }
 
+/* Of the placement that came last. */
+static void print_schedule(const struct perf_row *row)
+{
+    const struct perf_measure *measure = row->in_place.run ? &row->in_place : &row->out_of_place;
+    const struct perf_ran *ran = &measure->ran;
+
+    if (ran->algorithm[0])
+        printf("  %s/%s/%d/%s", ran->algorithm, ran->protocol, ran->channels, ran->transport);
+    else
+        printf("  -");
+}
+
 void perf_report_text_row(const struct perf_row *row)
 {
     const struct perf_options *options = table.options;
@@ -260,7 +289,7 @@ void perf_report_text_row(const struct perf_row *row)
         print_cputime(&row->in_place);
     }
     if (options->timestamps) print_timestamp();
-    if (options->schedule_file) printf("  %s", row->ran[0] ? row->ran : "-");
+    if (options->schedule_file) print_schedule(row);
     if (row->skipped) printf("  skipped: does not fit in memory");
     if (row->out_of_place.wrong > 0 || row->in_place.wrong > 0)
         printf("  %sFAIL%s", color("\033[1;31m"), color("\033[0m"));
@@ -314,6 +343,7 @@ void perf_report_text_footer(const struct perf_footer *footer)
         print_bytes(", buffers", footer->buffer_bytes);
         printf("\n");
     }
+    if (footer->gate) perf_report_text_gate(footer->gate);
     printf("# Verdict              : %s%s\n", verdicts[footer->status],
            perf_report_is_empty(footer) ? ", nothing was run" : "");
     printf("#\n# Collective test concluded: %s\n", perf_program());

@@ -5,7 +5,6 @@
 #include "harness/ending.h"
 #include "harness/redop.h"
 #include "harness/run.h"
-#include "harness/stats.h"
 #include "harness/timing.h"
 #include "harness/watchdog.h"
 
@@ -173,25 +172,6 @@ static uint64_t enqueue(struct perf_thread *thread, const struct series *series)
     return 0;
 }
 
-static void read_iterations(struct perf_thread *thread, struct perf_part *part)
-{
-    const struct perf_options *options = thread->sweep->world->options;
-    if (thread->events == NULL) return;
-    size_t n = 0;
-    for (int i = options->iter_skip; i < options->iters; i++) {
-        float ms = 0;
-        perf_check(perf_devices()->event_elapsed(thread->events[i], thread->events[i + 1], &ms),
-                   "reading an event");
-        thread->iter_us[n++] = (double)ms * 1000 / options->agg_iters;
-    }
-    struct perf_stats stats;
-    perf_stats_compute(thread->iter_us, n, &stats);
-    part->iter_min_us = stats.min;
-    part->iter_max_us = stats.max;
-    part->iter_p99_us = stats.p99;
-    part->iter_cv_percent = stats.cv_percent;
-}
-
 /* Returns the seconds that one iteration took, -1 without any. */
 static double warm_up(struct perf_thread *thread, const struct series *series)
 {
@@ -228,6 +208,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     memset(part, 0, sizeof *part);
     part->bad_rank = -1;
     part->nthreads = 1;
+    part->max_rank = thread->ranks[0].rank;
     struct series series = {
         .row = row, .in_place = in_place, .n = options->iters > 0 ? options->warmup : 0};
     if (options->graph_launches > 0) capture_series(thread, &series);
@@ -249,6 +230,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
     part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
     part->cpu_us = (double)cpu_ns / 1000 / calls;
-    read_iterations(thread, part);
+    part->calls = calls;
+    perf_events_read(thread);
     if (series.graph != NULL) perf_graph_drop(thread, series.graph);
 }

@@ -140,6 +140,7 @@ static void number_groups(struct perf_world *world)
         }
         if (size > world->largest_group) world->largest_group = size;
         if (size < world->smallest_group) world->smallest_group = size;
+        world->ngroups += before == 0;
         if (r < world->first_rank || r >= world->first_rank + world->nlocal) continue;
         struct perf_rank *rank = &world->ranks[r - world->first_rank];
         rank->group = colour;

@@ -57,7 +57,7 @@ struct perf_world {
     int ranks_per_device, ndevices;
     int callers_share_gpu; /* ranks of several threads or processes are on one GPU */
     struct perf_split split;
-    int largest_group, smallest_group;
+    int ngroups, largest_group, smallest_group;
     struct perf_rank *ranks;     /* [nlocal] */
     struct perf_rank_info *info; /* [nranks] */
     const char *init_call;

@@ -220,6 +220,7 @@ static void fill_body(struct world *w, struct executor *x, int b)
         .nlinks = (uint16_t)sched->nlinks,
         .lag = (uint8_t)sched->lag,
         .proto = (uint8_t)sim->proto,
+        .packs = sched->pack > 1,
     };
     uint64_t place_bytes = ccl_size_place(sim->slot_bytes, sched->pack);
     ccl_size_body(&x->work, body, sizeof(uint64_t), sched->nlinks > 0 ? place_bytes : 0);

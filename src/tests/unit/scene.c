@@ -168,11 +168,12 @@ static void set_stage(const struct scene *scene)
 static void report_start(const struct scene *scene, struct perf_options *options)
 {
     static char *words[] = {(char *)"all_reduce_perf", (char *)"a b", (char *)"\x01\"\xff\\", NULL};
-    struct perf_rank_info ranks[64] = {{0}};
+    static struct perf_rank_info ranks[64]; /* rows name the header's devices */
     struct perf_header header = {.options = options,
                                  .coll = scene->coll,
                                  .nranks = scene->nranks,
                                  .group_size = scene->nranks,
+                                 .ngroups = 1,
                                  .nprocs = 1,
                                  .ranks_per_device = 1,
                                  .ndevices = scene->nranks,
