@@ -200,6 +200,7 @@ GPU_TESTS += test_caller
 GPU_TESTS += test_gates
 GPU_TESTS += test_mixed
 GPU_TESTS += test_random
+GPU_TESTS += test_spans
 GPU_TEST_SRCS += src/tests/core/kit.c
 GPU_TEST_SRCS += src/tests/core/procs.c
 GPU_TEST_SRCS += src/tests/gpu/driver.c

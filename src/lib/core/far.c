@@ -1,9 +1,10 @@
-/* far.c: halves of messages between executors on GPUs, a kernel for those of a stream. */
+/* far.c: halves of messages of ranks on several GPUs, a kernel for those of a stream. */
 #include "core/far.h"
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/launch.h"
+#include "core/pairs.h"
 #include "core/zones.h"
 #include "kernel/kernel.h"
 
@@ -24,7 +25,7 @@ ncclResult_t ccl_far_post(struct ccl_exec *exec, const struct ccl_record *record
     TRY(ccl_grow((void **)&far->records, far->n, &far->room, sizeof *far->records));
     TRY(ccl_grow((void **)&far->rest, far->n, &far->rest_room, sizeof *far->rest));
     far->records[far->n++] = *record;
-    return ncclSuccess;
+    return ccl_pairs_match(exec, &record->op);
 }
 
 /* ---- one stream ---- */
@@ -110,8 +111,8 @@ static ncclResult_t size_grid(const struct party *party, struct ccl_cuda_pairs *
     if (args->nctas <= most) return ncclSuccess;
     const struct ccl_op *op = &party->records[0].op;
     return ccl_err(ncclInvalidUsage,
-                   "nccl%s: rank %d: a group has messages with %u ranks of other GPUs on one "
-                   "stream; a kernel takes those with %zu",
+                   "nccl%s: rank %d: a group has messages with %u ranks on one stream; a kernel "
+                   "takes those with %zu",
                    ccl_coll_name(op->coll), op->comm->rank, args->nruns,
                    most * CCL_CUDA_TASKS / args->nlanes);
 }
@@ -215,6 +216,8 @@ static size_t take_stream(struct ccl_far *far, struct ccl_record *records, size_
 static ncclResult_t flush(struct ccl_exec *exec)
 {
     struct ccl_far *far = &exec->far;
+    for (size_t i = 0; i < far->n; i++)
+        TRY(ccl_pairs_check_self(exec, far->records[i].op.comm->rank));
     for (size_t at = 0; at < far->n;) {
         struct party party = {exec, far->records + at, 0};
         party.n = take_stream(far, party.records, far->n - at);
@@ -229,6 +232,7 @@ ncclResult_t ccl_far_flush(struct ccl_exec *exec)
 {
     ncclResult_t rc = flush(exec);
     exec->far.n = 0;
+    exec->ngroups++;
     return rc;
 }
 

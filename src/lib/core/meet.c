@@ -80,6 +80,9 @@ ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks)
         member->fresh = 0;
         if (ccl_device()->retires || member->record.capture != 0)
             TRY(ccl_meet_gate(set, i));
+        /* Messages that come behind on the stream may be what the others wait for. */
+        else if (set->exec->far.n > 0)
+            TRY(ccl_meet_late(set, i));
         else
             TRY(ccl_park_add(parks, set, i));
     }
