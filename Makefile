@@ -371,7 +371,7 @@ bench-gpu:
 check-all: report $(CHECK_BINS)
 	@scripts/check-all $B
 plots:
-	@scripts/plot --all
+	@scripts/plots
 tidy: lib
 	@scripts/tidy $B
 check-layers:

@@ -93,6 +93,8 @@ struct chorus_choice {
     const char *protocol;  /* "LL" or "Simple"; "-" where nothing passes a connection */
     const char *transport; /* "memory", "p2p", "shm", "p2p+shm" */
     int channels;          /* that ran side by side */
+    const char
+        *join; /* how the ranks of a device came together: "events", "gates"; "none": alone */
 };
 
 /* The choice for the latest collective that `comm` has enqueued and all ranks of its device have

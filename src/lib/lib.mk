@@ -36,6 +36,7 @@ LIB_SRCS += src/lib/transport/arena.c
 LIB_SRCS += src/lib/transport/p2p.c
 LIB_SRCS += src/lib/transport/shm.c
 LIB_SRCS += src/lib/transport/transport.c
+LIB_SRCS += src/lib/transport/zone.c
 
 # kernel: built with -O3
 LIB_SRCS += src/lib/kernel/copy.c
@@ -81,18 +82,23 @@ LIB_SRCS += src/lib/algo/tree.c
 
 # core
 LIB_SRCS += src/lib/core/agree.c
+LIB_SRCS += src/lib/core/await.c
+LIB_SRCS += src/lib/core/chain.c
 LIB_SRCS += src/lib/core/clique.c
 LIB_SRCS += src/lib/core/comm.c
 LIB_SRCS += src/lib/core/comm_end.c
 LIB_SRCS += src/lib/core/comm_init.c
 LIB_SRCS += src/lib/core/enqueue.c
+LIB_SRCS += src/lib/core/far.c
 LIB_SRCS += src/lib/core/group.c
 LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c
 LIB_SRCS += src/lib/core/launch.c
 LIB_SRCS += src/lib/core/lead.c
+LIB_SRCS += src/lib/core/lead_late.c
 LIB_SRCS += src/lib/core/lead_run.c
 LIB_SRCS += src/lib/core/lead_stage.c
+LIB_SRCS += src/lib/core/ledger.c
 LIB_SRCS += src/lib/core/mail.c
 LIB_SRCS += src/lib/core/meet.c
 LIB_SRCS += src/lib/core/messages.c
@@ -106,6 +112,7 @@ LIB_SRCS += src/lib/core/schedule.c
 LIB_SRCS += src/lib/core/set.c
 LIB_SRCS += src/lib/core/track.c
 LIB_SRCS += src/lib/core/wait.c
+LIB_SRCS += src/lib/core/zones.c
 
 # api
 LIB_SRCS += src/lib/api/api_coll.c
@@ -129,9 +136,11 @@ CU_SRCS += src/lib/device/cuda_pool.c
 CU_SRCS += src/lib/device/cuda_region.c
 CU_SRCS += src/lib/device/cuda_staging.c
 CU_SRCS += src/lib/device/cuda_stream.c
+CU_SRCS += src/lib/device/cuda_zone.c
 CU_SRCS += src/lib/kernel/cuda_gate.cu
 CU_SRCS += src/lib/kernel/cuda_launch.cu
 CU_SRCS += src/lib/kernel/cuda_local_args.cu
+CU_SRCS += src/lib/kernel/cuda_pairs.cu
 CU_SRCS += src/lib/kernel/cuda_type_bf16.cu
 CU_SRCS += src/lib/kernel/cuda_type_copy.cu
 CU_SRCS += src/lib/kernel/cuda_type_e4m3.cu

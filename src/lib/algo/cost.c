@@ -3,13 +3,11 @@
  * An algorithm tells its shape (struct ccl_shape); the table says what a machine makes of it. Host
  * executors share few cores, so what is done in a row is the longest path or the work of all
  * executors over the cores, whichever is more; and where they are more than cores, each hop takes
- * a turn of all of them.
+ * a turn of all of them. GPUs share nothing but links.
  */
 #include "algo/cost.h"
 
 #include <string.h>
-
-enum { IN_PROCESS, ACROSS, NPLACES };
 
 /* Executors that run at once on the machine that the table was measured on. */
 enum { LANES = 2 };
@@ -22,11 +20,11 @@ enum {
 static const struct row {
     const struct ccl_algo_ops *algo;
     enum ccl_proto proto;
-    int where;
+    enum ccl_cost_place place;
     double base_us, hop_us, turn_us, bytes_per_us;
 } rows[] = {
-#define CCL_COST(algo, proto, where, base_us, hop_us, turn_us, rate)                               \
-    {&ccl_algo_##algo, CCL_PROTO_##proto, where, base_us, hop_us, turn_us, rate},
+#define CCL_COST(algo, proto, place, base_us, hop_us, turn_us, rate)                               \
+    {&ccl_algo_##algo, CCL_PROTO_##proto, CCL_COST_##place, base_us, hop_us, turn_us, rate},
 #include "algo/cost_table.h"
 #undef CCL_COST
 };
@@ -55,11 +53,13 @@ struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
     struct ccl_shape shape = {0};
     algo->shape(&args->sched, &shape);
     double nexecs = args->sched.view->nexecs;
-    double sharing = nexecs > LANES ? nexecs / LANES : 1;
+    int is_gpu = args->place >= CCL_COST_GPU_NVLINK;
+    double sharing = !is_gpu && nexecs > LANES ? nexecs / LANES : 1;
     double bytes = (double)args->bytes;
     double slot_bytes = ccl_proto_slot_bytes(proto, args->sched.slot_bytes);
     double more_rounds = shape.share > 0 ? bytes * shape.share / slot_bytes : 0;
     double each_round = shape.messages * sharing;
+    if (is_gpu) more_rounds = 0; /* channels and slots hide all hops but the first ones */
     return (struct ccl_cost_terms){
         .messages = larger(shape.hops, each_round) + more_rounds * each_round,
         .turns = (sharing - 1) * shape.hops,
@@ -77,7 +77,7 @@ static double estimate_us(const struct row *row, const struct ccl_pick_args *arg
 static int is_allowed(const struct row *row, const struct ccl_pick_args *args)
 {
     const struct ccl_view *view = args->sched.view;
-    if (row->where != (args->across ? ACROSS : IN_PROCESS)) return 0;
+    if (row->place != args->place) return 0;
     struct ccl_sched_args sched = args->sched;
     sched.slot_bytes = ccl_proto_slot_bytes(row->proto, sched.slot_bytes);
     if (!row->algo->supports(&sched)) return 0;
@@ -112,9 +112,22 @@ struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
         double cost_us = estimate_us(&rows[i], args);
         if (best.algo != NULL && cost_us >= best.cost_us) continue;
         best = (struct ccl_pick){rows[i].algo, rows[i].proto, cost_us};
-        if (best.algo == &ccl_algo_direct && args->across) break;
+        if (best.algo == &ccl_algo_direct && args->place == CCL_COST_ACROSS) break;
     }
     return best;
+}
+
+int ccl_cost_has_proto(enum ccl_cost_place place, enum ccl_proto proto)
+{
+    return proto != CCL_PROTO_LL128 || place == CCL_COST_GPU_NVLINK;
+}
+
+uint16_t ccl_cost_gpu_channels(uint64_t piece_bytes, uint64_t most, enum ccl_proto proto)
+{
+    static const uint32_t channel_bytes[CCL_NPROTOS] = {32 << 10, 4 << 10, 14 << 10};
+    uint64_t wanted = (piece_bytes + channel_bytes[proto] - 1) / channel_bytes[proto];
+    if (wanted > most) wanted = most;
+    return wanted < 1 ? 1 : (uint16_t)wanted;
 }
 
 uint16_t ccl_cost_channels(uint64_t piece_bytes, uint64_t most, int has_links)

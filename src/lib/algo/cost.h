@@ -15,12 +15,22 @@ struct ccl_pick {
     double cost_us;
 };
 
+/* What lies between the executors: a process or several, on host devices; on GPUs their weakest
+ * link: NVLink, another that reaches memory of a peer, or memory of the host. */
+enum ccl_cost_place {
+    CCL_COST_IN_PROCESS,
+    CCL_COST_ACROSS,
+    CCL_COST_GPU_NVLINK,
+    CCL_COST_GPU_PEER,
+    CCL_COST_GPU_HOST,
+};
+
 /* What a pick depends on. args->slot_bytes is that of SIMPLE; LL has its own. */
 struct ccl_pick_args {
     struct ccl_sched_args sched;
     uint64_t bytes; /* of a rank's largest buffer */
-    int across;     /* some executors live in different processes */
-    int certain;    /* only what works wherever the buffers lie */
+    enum ccl_cost_place place;
+    int certain; /* only what works wherever the buffers lie */
     const struct ccl_choice *choice;
 };
 
@@ -46,6 +56,12 @@ uint32_t ccl_proto_slot_bytes(enum ccl_proto proto, uint32_t simple_slot_bytes);
 /* Channels for pieces of `piece_bytes`, at most `most`, at least 1. A schedule without connections
  * wants larger pieces, since its channels only share out memory bandwidth. */
 uint16_t ccl_cost_channels(uint64_t piece_bytes, uint64_t most, int has_links);
+
+/* The same on GPUs, where a channel is a CTA. */
+uint16_t ccl_cost_gpu_channels(uint64_t piece_bytes, uint64_t most, enum ccl_proto proto);
+
+/* Whether a protocol works there: LL128 needs lines of 128 bytes that arrive whole. */
+int ccl_cost_has_proto(enum ccl_cost_place place, enum ccl_proto proto);
 
 const char *ccl_proto_name(enum ccl_proto proto);
 

@@ -1,9 +1,13 @@
 /* What the cost model knows of a machine; measured on host devices by scripts/tune, which prints
  * new rows. Included by cost.c with a macro.
- * CCL_COST(algorithm, protocol, where, base_us, hop_us, turn_us, bytes_per_us)
- *     where: IN_PROCESS or ACROSS (connections between processes); base_us: a call whose executors
- *     are all there; hop_us: one message; turn_us: one more executor on the same core gets its
- *     turn; bytes_per_us: what one core moves, reads and writes counted.
+ * CCL_COST(algorithm, protocol, place, base_us, hop_us, turn_us, bytes_per_us)
+ *     place: IN_PROCESS or ACROSS (connections between processes), or the links of GPUs (cost.h);
+ *     base_us: a call whose executors are all there; hop_us: one message; turn_us: one more
+ *     executor on the same core gets its turn; bytes_per_us: what one core, or one GPU, moves,
+ *     reads and writes counted.
+ * Rows of GPUs are not measured yet but come from what links do alone: 8 bytes there and back over
+ * NVLink in 1.3 us, 370 GB/s, LL half and LL128 nine tenths of that; 25 GB/s and 12 GB/s for the
+ * other two.
  */
 CCL_COST(direct, SIMPLE, IN_PROCESS, 0.68, 0.165, 1.211, 31000)
 CCL_COST(oneshot, SIMPLE, IN_PROCESS, 0.51, 0.120, 0.200, 13500)
@@ -27,3 +31,38 @@ CCL_COST(tree, SIMPLE, ACROSS, 1.46, 0.001, 3.577, 16650)
 CCL_COST(tree, LL, ACROSS, 0.00, 0.465, 3.582, 2112)
 CCL_COST(logstep, SIMPLE, ACROSS, 0.00, 0.962, 3.360, 34506)
 CCL_COST(logstep, LL, ACROSS, 0.00, 0.428, 6.150, 9443)
+CCL_COST(oneshot, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1500000)
+CCL_COST(oneshot, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 675000)
+CCL_COST(oneshot, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1320000)
+CCL_COST(twoshot, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1650000)
+CCL_COST(twoshot, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 742500)
+CCL_COST(twoshot, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1452000)
+CCL_COST(ring, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1600000)
+CCL_COST(ring, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 720000)
+CCL_COST(ring, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1408000)
+CCL_COST(tree, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1300000)
+CCL_COST(tree, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 585000)
+CCL_COST(tree, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1144000)
+CCL_COST(logstep, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1300000)
+CCL_COST(logstep, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 585000)
+CCL_COST(logstep, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1144000)
+CCL_COST(oneshot, SIMPLE, GPU_PEER, 5.00, 1.000, 0.000, 101400)
+CCL_COST(oneshot, LL, GPU_PEER, 5.00, 0.400, 0.000, 45600)
+CCL_COST(twoshot, SIMPLE, GPU_PEER, 5.00, 1.000, 0.000, 111500)
+CCL_COST(twoshot, LL, GPU_PEER, 5.00, 0.400, 0.000, 50200)
+CCL_COST(ring, SIMPLE, GPU_PEER, 5.00, 1.000, 0.000, 108100)
+CCL_COST(ring, LL, GPU_PEER, 5.00, 0.400, 0.000, 48600)
+CCL_COST(tree, SIMPLE, GPU_PEER, 5.00, 1.000, 0.000, 87800)
+CCL_COST(tree, LL, GPU_PEER, 5.00, 0.400, 0.000, 39500)
+CCL_COST(logstep, SIMPLE, GPU_PEER, 5.00, 1.000, 0.000, 87800)
+CCL_COST(logstep, LL, GPU_PEER, 5.00, 0.400, 0.000, 39500)
+CCL_COST(oneshot, SIMPLE, GPU_HOST, 5.00, 2.000, 0.000, 48600)
+CCL_COST(oneshot, LL, GPU_HOST, 5.00, 0.800, 0.000, 21900)
+CCL_COST(twoshot, SIMPLE, GPU_HOST, 5.00, 2.000, 0.000, 53500)
+CCL_COST(twoshot, LL, GPU_HOST, 5.00, 0.800, 0.000, 24100)
+CCL_COST(ring, SIMPLE, GPU_HOST, 5.00, 2.000, 0.000, 51900)
+CCL_COST(ring, LL, GPU_HOST, 5.00, 0.800, 0.000, 23400)
+CCL_COST(tree, SIMPLE, GPU_HOST, 5.00, 2.000, 0.000, 42200)
+CCL_COST(tree, LL, GPU_HOST, 5.00, 0.800, 0.000, 19000)
+CCL_COST(logstep, SIMPLE, GPU_HOST, 5.00, 2.000, 0.000, 42200)
+CCL_COST(logstep, LL, GPU_HOST, 5.00, 0.800, 0.000, 19000)

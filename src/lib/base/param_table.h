@@ -5,12 +5,15 @@
 CCL_PARAM_INT(CACHE_BYTES, "CHORUS_CACHE_BYTES", 0, 0, 1099511627776,
               "bytes of the last-level cache; buffers of all ranks that fill more than half of it "
               "are written past it; 0: what the system says")
-CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 1, 1, 4,
-              "channels of collectives that pass through connections")
+CCL_PARAM_INT(CHANNELS, "CHORUS_CHANNELS", 0, 0, 64,
+              "channels of collectives that pass through connections; 0: 1 on host devices, which "
+              "have 4 at most, and up to 32 on GPUs")
 CCL_PARAM_TEXT(CPU, "CHORUS_CPU", "auto",
                "best instruction set of the host kernels: auto, base, avx2, avx512")
 CCL_PARAM_TEXT(DEVICE, "CHORUS_DEVICE", "auto",
                "devices of the process: auto (GPUs where they can be used), cuda, host")
+CCL_PARAM_INT(GPU_SPLIT, "CHORUS_GPU_SPLIT", 0, 0, 64,
+              "so many ranks of a GPU are treated as one GPU, the next as another; 0: as it is")
 CCL_PARAM_INT(HOST_DEVICES, "CHORUS_HOST_DEVICES", 8, 1, 64, "number of host devices")
 CCL_PARAM_INT(HOST_QUEUES, "CHORUS_HOST_QUEUES", 0, 0, 1024,
               "in-order hardware queues that the streams of a host device share; 0: one a stream")
@@ -34,8 +37,13 @@ CCL_PARAM_TEXT(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,ENV",
 CCL_PARAM_TEXT(HOSTID, "NCCL_HOSTID", 0, "text that replaces the identity of this host")
 CCL_PARAM_INT(MULTI_RANK_GPU, "NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1,
               "1 lets several ranks of a communicator share a GPU (host devices always may)")
+CCL_PARAM_INT(P2P_DISABLE, "NCCL_P2P_DISABLE", 0, 0, 1,
+              "1: GPUs do not write to each other's memory, but through memory of the host")
 CCL_PARAM_TEXT(PROTO, "NCCL_PROTO", 0,
-               "protocols that may be used: LL, Simple; same grammar as NCCL_ALGO")
+               "protocols that may be used: LL, LL128 (GPUs over NVLink), Simple; same grammar as "
+               "NCCL_ALGO")
+CCL_PARAM_INT(SHM_DISABLE, "NCCL_SHM_DISABLE", 0, 0, 1,
+              "1: no memory of the host between GPUs; those that P2P does not serve are refused")
 CCL_PARAM_TEXT(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", 0, "AF_INET or AF_INET6")
 CCL_PARAM_TEXT(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", 0,
                "interface name prefixes; a leading ^ excludes, = matches exactly")

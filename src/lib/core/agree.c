@@ -3,6 +3,7 @@
 #include "core/agree.h"
 
 #include "base/err.h"
+#include "core/comm.h"
 #include "core/redop.h"
 #include "kernel/board.h"
 
@@ -118,6 +119,39 @@ void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
         is_found = 1;
     }
     if (is_found) fail(clique, &first, &theirs);
+}
+
+/* What kernels said of it: collectives, and messages of this rank. */
+static ncclResult_t fail_by_notes(const struct ncclComm *comm)
+{
+    struct ccl_clique *clique = comm->clique;
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
+        uint64_t note = __atomic_load_n(&clique->execs[e].words->note, __ATOMIC_RELAXED);
+        char ranks[256];
+        if (note >> 32 != CCL_WAIT_DISAGREE) continue;
+        ccl_topo_list_exec(clique->topo, (uint16_t)note, ranks, sizeof ranks);
+        return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                               "a collective differs between ranks: ranks %s called something "
+                               "else, or run another algorithm (NCCL_ALGO, NCCL_PROTO)",
+                               ranks);
+    }
+    uint64_t note = __atomic_load_n(comm->p2p_note, __ATOMIC_RELAXED);
+    if (note >> 32 == CCL_WAIT_DISAGREE)
+        return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                               "rank %u sends rank %d another number of bytes than it receives",
+                               (unsigned)(uint32_t)note, comm->rank);
+    return ccl_clique_fail(clique, ncclInvalidUsage, 1,
+                           "a rank sends another number of bytes than is received");
+}
+
+void ccl_agree_look(const struct ncclComm *comm)
+{
+    struct ccl_clique *clique = comm->clique;
+    const struct ccl_call none = {0};
+    if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
+    if (ccl_device()->retires || ccl_clique_error(clique) != ncclSuccess) return;
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_agree_explain(&clique->execs[e], &none);
+    if (ccl_clique_error(clique) == ncclSuccess) fail_by_notes(comm);
 }
 
 /* The number that stands where call `number` would: less before it is made, more when others have

@@ -24,6 +24,9 @@ ncclResult_t ccl_agree_pair(struct ccl_clique *clique, const struct ccl_op *a,
 /* After it showed that ranks disagree: fails the communicator with a text that names both
  * calls, if the boards tell which. `call` is that in which it showed. Any thread, without locks. */
 void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call);
+/* The same where no kernel calls back: looks whether one has found it. Any thread, without locks.
+ */
+void ccl_agree_look(const struct ncclComm *comm);
 /* Compares the calls since the last audit as far as others have made theirs: ranks that disagree
  * need not wait for each other. Any thread, without locks. */
 void ccl_agree_audit(struct ccl_exec *exec);

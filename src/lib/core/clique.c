@@ -6,6 +6,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "core/agree.h"
+#include "core/far.h"
 #include "core/launch.h"
 #include "core/lead.h"
 #include "core/messages.h"
@@ -14,6 +15,7 @@
 #include "core/reach.h"
 #include "core/schedule.h"
 #include "core/set.h"
+#include "core/zones.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -104,6 +106,7 @@ static ncclResult_t make_exec(struct ccl_clique *clique, uint16_t e)
     }
     clique->nlocal_execs++;
     pthread_mutex_init(&exec->lock, NULL);
+    TRY(ccl_device()->words_alloc((void **)&exec->words, sizeof *exec->words));
     exec->view = (struct ccl_view){
         .nranks = topo->nranks,
         .nexecs = topo->nexecs,
@@ -177,6 +180,7 @@ static void free_clique(struct ccl_clique *clique)
 {
     if (clique == NULL) return;
     ccl_mesh_close(clique->mesh);
+    ccl_zones_close(clique);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_lead_close(&clique->execs[e]);
         ccl_free(clique->execs[e].member_of);
@@ -186,6 +190,9 @@ static void free_clique(struct ccl_clique *clique)
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
         ccl_track_free(&clique->execs[e].track);
+        ccl_far_free(&clique->execs[e]);
+        ccl_chain_free(&clique->execs[e].chain);
+        ccl_device()->words_free(clique->execs[e].words);
         ccl_free(clique->execs[e].holds);
         pthread_mutex_destroy(&clique->execs[e].lock);
     }
@@ -193,9 +200,7 @@ static void free_clique(struct ccl_clique *clique)
     for (int t = 0; t < CCL_NTRANSPORTS; t++) ccl_transports[t]->close(clique->transports[t]);
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
-    for (uint16_t p = 0; clique->lead_segments != NULL && p < clique->topo->nprocs; p++)
-        ccl_shm_close(&clique->lead_segments[p]);
-    ccl_free(clique->lead_segments);
+    ccl_lead_retire(clique->lead_memory);
     ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
@@ -217,14 +222,21 @@ static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
     return fewest < 1 ? 1 : (uint16_t)fewest;
 }
 
-/* No transport leads from a GPU's executor to another one. */
-static ncclResult_t check_executors(const struct ccl_topo *topo)
+/* All ranks must refuse the same. */
+static int least_capability(const struct ccl_peer *peers, int nranks)
 {
-    if (ccl_device()->retires || topo->nexecs == 1) return ncclSuccess;
-    return ccl_err(
-        ncclInvalidUsage,
-        "ranks %u and %u are on different GPUs: no transport leads from one to the other",
-        topo->rank_of[0], topo->rank_of[topo->first_slot[1]]);
+    int least = peers[0].capability;
+    for (int r = 1; r < nranks; r++)
+        if (peers[r].capability < least) least = peers[r].capability;
+    return least;
+}
+
+/* Of host devices; GPUs agree on theirs later (core/zones.h). */
+static uint16_t host_channels(const struct ccl_clique *clique)
+{
+    int64_t asked = ccl_param_int(CCL_PARAM_CHANNELS);
+    uint16_t n = asked == 0 ? 1 : asked < CCL_NCHANNELS ? (uint16_t)asked : CCL_NCHANNELS;
+    return n < clique->max_channels ? n : clique->max_channels;
 }
 
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
@@ -238,13 +250,12 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
     const struct ccl_topo *topo = clique->topo;
     size_t nprocs = topo->nprocs;
-    TRY_GOTO(rc, check_executors(topo), fail);
     clique->proc = topo->proc_of[rank];
     clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->max_channels = fewest_channels(peers, nranks);
-    clique->nchannels = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
-    if (clique->nchannels > clique->max_channels) clique->nchannels = clique->max_channels;
+    clique->capability = least_capability(peers, nranks);
+    clique->nchannels = host_channels(clique);
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);
@@ -263,6 +274,32 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
 fail:
     free_clique(clique);
     return rc;
+}
+
+/* Locks an executor that has nothing under way. */
+static int lock_idle(struct ccl_exec *exec)
+{
+    if (pthread_mutex_trylock(&exec->lock) != 0) return 0;
+    if (ccl_track_is_idle(&exec->track, CCL_TRACK_ALL)) return 1;
+    pthread_mutex_unlock(&exec->lock);
+    return 0;
+}
+
+void ccl_clique_rest(void (*work)(void *), void *argument)
+{
+    uint32_t nlocked = 0;
+    int is_idle = 1;
+    pthread_mutex_lock(&registry_lock);
+    for (struct ccl_clique *clique = registry; clique != NULL; clique = clique->next)
+        for (uint16_t e = 0; is_idle && e < clique->nlocal_execs; e++) {
+            is_idle = lock_idle(&clique->execs[e]);
+            nlocked += (uint32_t)is_idle;
+        }
+    if (is_idle) work(argument);
+    for (struct ccl_clique *clique = registry; clique != NULL; clique = clique->next)
+        for (uint16_t e = 0; nlocked > 0 && e < clique->nlocal_execs; e++, nlocked--)
+            pthread_mutex_unlock(&clique->execs[e].lock);
+    pthread_mutex_unlock(&registry_lock);
 }
 
 ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,
@@ -398,8 +435,13 @@ ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
         TRY(ccl_clique_swap(clique, arena.fd, ccl_reach_take));
         ccl_reach_tell(clique);
     }
-    TRY(ccl_lead_connect(clique));
-    return ccl_mesh_watch(clique->mesh, on_peer, clique);
+    return ccl_lead_connect(clique);
+}
+
+ncclResult_t ccl_clique_watch(struct ccl_clique *clique)
+{
+    return ccl_clique_is_whole(clique) ? ncclSuccess
+                                       : ccl_mesh_watch(clique->mesh, on_peer, clique);
 }
 
 /* Inside a process all memory is in reach, and what does not fit the line is fetched. */

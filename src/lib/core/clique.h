@@ -13,6 +13,7 @@
 #include "base/doorbell.h"
 #include "base/shm.h"
 #include "boot/mesh.h"
+#include "core/chain.h"
 #include "core/core.h"
 #include "core/track.h"
 #include "device/device.h"
@@ -26,8 +27,12 @@
 
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
+struct ccl_cuda_conn;
+struct ccl_lead_memory;
 struct ccl_peer_arena;
+struct ccl_record;
 struct ccl_set;
+struct ccl_zones;
 struct ccl_party;
 struct ccl_plan;
 struct ccl_recipe;
@@ -58,8 +63,16 @@ struct ccl_set_list {
 struct ccl_queue_of_sets {
     struct ccl_set *head, *tail;
 };
+/* A stream of the executor's own, and an event behind its latest kernel. */
+enum { CCL_SIDES_MAX = 32 };
+struct ccl_side {
+    cudaStream_t stream;
+    chorus_event_t done;
+};
 struct ccl_messages {
     struct ccl_sets sets;
+    struct ccl_side sides[CCL_SIDES_MAX];
+    size_t nsides;
     struct ccl_queue_of_sets *queues; /* [nlocal * nlocal] by sender, receiver; NULL: none yet */
     struct ccl_set_list opened, complete; /* in the group end in progress */
     struct ccl_set_list together;         /* that become one launch */
@@ -76,6 +89,19 @@ struct ccl_pending {
 };
 struct ccl_queue {
     struct ccl_pending *head, *tail;
+};
+
+/* Messages to and from other executors on GPUs, core/far.c. */
+struct ccl_far {
+    struct ccl_record *records, *rest; /* of the group end in progress */
+    size_t n, room, rest_room;
+    struct ccl_far_list *lists; /* halves that kernels read from memory of the host */
+};
+
+/* What kernels of an executor tell the host: memory that both reach. */
+struct ccl_exec_words {
+    uint64_t note;   /* what its kernel waits for, kernel/work.h */
+    uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
 };
 
 /* All ranks of the communicator on one device. */
@@ -100,7 +126,11 @@ struct ccl_exec {
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */
-    uint64_t note;        /* what its kernel waits for, kernel/work.h */
+    struct ccl_exec_words *words;
+    struct ccl_cuda_conn *ends; /* of its connections on a GPU, core/zones.h */
+    struct ccl_chain chain;     /* of kernels that use them */
+    uint32_t nctas;             /* taken from the ledger, core/ledger.h */
+    struct ccl_far far;
 
     struct ccl_queue *queues; /* [nlocal * nlocal] by sender, receiver */
     struct ccl_pending *free_pendings;
@@ -108,7 +138,6 @@ struct ccl_exec {
     struct ccl_party *open_parties, *open_tail;     /* of the group end in progress */
     struct ccl_party *flying_parties, *flying_tail; /* launched, oldest first */
     struct ccl_party *free_parties;
-    uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
 };
 
 /* What kernels and the host tell each other: memory that both reach. */
@@ -133,6 +162,7 @@ struct ccl_clique {
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
     uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
+    int capability;                          /* the least of its GPUs; 0: host devices */
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
@@ -143,9 +173,10 @@ struct ccl_clique {
     struct ccl_slot *tables;              /* [nlocal_execs][CCL_NCHANNELS][nranks] */
     uintptr_t *bases;                     /* [nranks] by slot, kernel/work.h */
     const struct ccl_peer_arena **arenas; /* [nprocs] NULL: the own, or not to be mapped */
-    struct ccl_shm *lead_segments;        /* [nprocs] core/lead.c; NULL: not needed */
+    struct ccl_lead_memory *lead_memory;  /* core/lead.c; NULL: not needed */
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
+    struct ccl_zones *zones;              /* several executors on GPUs, core/zones.h; NULL */
 
     struct ccl_words *words;
     _Atomic int error; /* first ncclResult_t; the text is set before (release) */
@@ -163,6 +194,8 @@ void ccl_clique_detach(struct ccl_clique *clique);
 ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
                                const _Atomic uint32_t *abort_word);
 ncclResult_t ccl_clique_connect(struct ccl_clique *clique);
+/* The last of it: from here on a peer's end is seen. */
+ncclResult_t ccl_clique_watch(struct ccl_clique *clique);
 
 /* The first failure of the communicator: stores it, ends all kernels, tells the peers unless
  * they told us. Later failures change nothing. Any thread. Returns `code`. */
@@ -181,6 +214,9 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
  */
 void ccl_exec_lock(struct ccl_exec *exec);
 struct ccl_exec *ccl_clique_exec(struct ccl_clique *clique, int rank);
+/* Calls `work` if no executor of the process has anything under way on a GPU, nor gets anything
+ * meanwhile; else it does nothing. */
+void ccl_clique_rest(void (*work)(void *), void *argument);
 /* Gives one descriptor to all processes and hands theirs to `take`, which may dup them. */
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
                              ncclResult_t (*take)(struct ccl_clique *, int proc, int fd));
@@ -189,10 +225,16 @@ static inline int ccl_clique_is_whole(const struct ccl_clique *clique)
 {
     return clique->topo->nprocs == 1;
 }
+/* Several executors on GPUs. */
+static inline int ccl_clique_spans(const struct ccl_clique *clique)
+{
+    return clique->topo->nexecs > 1 && clique->topo->peers[0].is_gpu;
+}
 /* All buffers can be addressed by whoever runs the kernels. */
 static inline int ccl_clique_maps_all(const struct ccl_clique *clique)
 {
-    return ccl_clique_is_whole(clique) || clique->topo->nexecs == 1;
+    if (clique->topo->nexecs == 1) return 1;
+    return ccl_clique_is_whole(clique) && !ccl_clique_spans(clique);
 }
 /* The collective becomes sends and receives. */
 static inline int ccl_clique_expands(const struct ccl_clique *clique, enum ccl_coll coll)

@@ -156,7 +156,7 @@ static int is_idle(void *context)
     if (atomic_load_explicit(&comm->flying, memory_order_acquire) != 0) return 0;
     if (ccl_device()->retires) return 1;
     pthread_mutex_lock(&exec->lock);
-    int idle = ccl_track_is_idle(&exec->track);
+    int idle = ccl_track_is_idle(&exec->track, comm->rank);
     pthread_mutex_unlock(&exec->lock);
     return idle;
 }

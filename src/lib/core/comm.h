@@ -38,12 +38,16 @@ struct ccl_reg {
     int refs;
 };
 
+/* How the ranks of an executor came together: alone, all in one group end, or one by one. */
+enum ccl_join_way { CCL_JOIN_NONE, CCL_JOIN_EVENTS, CCL_JOIN_GATES };
+
 /* What the latest collective ran; nchannels is 0 before the first. */
 struct ccl_latest {
     enum ccl_coll coll;
     const struct ccl_plan *plan; /* NULL: sends and receives */
     uint64_t ticket;             /* of the kernel, where several executors take part */
     uint16_t nchannels;
+    uint8_t join; /* enum ccl_join_way */
 };
 
 /* Both magics are atomic: whoever has a handle may look at it while it ends elsewhere. */
@@ -64,7 +68,8 @@ struct ncclComm {
     struct ccl_call call;     /* the latest of them that became messages */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
-    uint64_t p2p_note;        /* what its send/recv kernel waits for, kernel/work.h */
+    uint64_t *p2p_note;       /* what its send/recv kernel waits for: memory that both reach */
+    struct ccl_chain far;     /* of its kernels of messages to other executors on GPUs */
     struct ccl_custom_op *ops;
     size_t nops;
     struct ccl_reg *regs;

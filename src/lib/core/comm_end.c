@@ -25,6 +25,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
                        (void *)comm,
                        ccl_comm_is_starting(comm) ? "not initialised yet" : "already finalized");
     ccl_comm_drain(comm);
+    ccl_agree_look(comm);
     return ccl_clique_error(comm->clique);
 }
 
@@ -38,6 +39,8 @@ static void free_comm(struct ncclComm *comm)
     ccl_reg_free(comm);
     void *before;
     int entered = ccl_device()->enter(comm->device, &before) == ncclSuccess;
+    ccl_chain_free(&comm->far);
+    ccl_device()->words_free(comm->p2p_note);
     ccl_clique_detach(comm->clique);
     if (entered) ccl_device()->leave(before);
     ccl_device()->drop();
@@ -75,6 +78,7 @@ ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
     *error = ncclInProgress;
     if (ccl_comm_is_starting(comm)) return ncclSuccess;
     ccl_agree_audit(comm->exec);
+    ccl_agree_look(comm);
     *error = ccl_clique_error(comm->clique);
     return ncclSuccess;
 }

@@ -12,6 +12,7 @@
 #include "boot/boot.h"
 #include "core/group.h"
 #include "core/reach.h"
+#include "core/zones.h"
 #include "kernel/kernel.h"
 
 #include <stdio.h>
@@ -24,7 +25,9 @@ struct init {
     struct ccl_boot *boot;
     struct ccl_peer *peers;
     uint8_t secret[16];
-    int is_first; /* lowest rank of this process: does what a process does once */
+    int is_first;   /* lowest rank of this process: does what a process does once */
+    uint8_t vote;   /* what this rank tells the others after a step */
+    uint8_t agreed; /* the least that any has told after the latest */
 };
 
 static ncclResult_t join_session(struct init *init)
@@ -65,6 +68,9 @@ static ncclResult_t describe(struct init *init, struct ccl_peer *me)
     me->device = init->args->device;
     me->is_gpu = !ccl_device()->retires;
     me->max_channels = max_channels(&init->args->config);
+    if (ccl_device()->capability != NULL)
+        TRY(ccl_device()->capability(init->args->device, &me->capability));
+    me->split = (int32_t)ccl_param_int(CCL_PARAM_GPU_SPLIT);
     TRY(ccl_topo_describe(me));
     TRY(ccl_device()->identity(init->args->device, me->identity));
     return CCL_NEW(&init->peers, (size_t)init->args->nranks);
@@ -115,18 +121,33 @@ static ncclResult_t attach(struct init *init)
     struct ccl_clique *clique = comm->clique;
     comm->exec = ccl_clique_exec(clique, comm->rank);
     init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
-    return ncclSuccess;
+    TRY(ccl_device()->words_alloc((void **)&comm->p2p_note, sizeof *comm->p2p_note));
+    if (!init->is_first || !ccl_clique_spans(clique)) return ncclSuccess;
+    return ccl_zones_begin(clique, &init->vote);
 }
 
 static ncclResult_t listen_links(struct init *init)
 {
+    struct ccl_clique *clique = init->comm->clique;
     if (!init->is_first) return ncclSuccess;
+    if (ccl_clique_spans(clique)) TRY(ccl_zones_size(clique, init->agreed));
     return ccl_clique_listen(init->comm->clique, init->boot, &init->comm->init_gate);
 }
 
 static ncclResult_t connect_links(struct init *init)
 {
-    return init->is_first ? ccl_clique_connect(init->comm->clique) : ncclSuccess;
+    struct ccl_clique *clique = init->comm->clique;
+    if (!init->is_first) return ncclSuccess;
+    TRY(ccl_clique_connect(clique));
+    return ccl_clique_spans(clique) ? ccl_zones_connect(clique, &init->vote)
+                                    : ccl_clique_watch(clique);
+}
+
+static ncclResult_t settle_zones(struct init *init)
+{
+    if (!init->is_first) return ncclSuccess;
+    TRY(ccl_zones_settle(init->comm->clique, init->agreed));
+    return ccl_clique_watch(init->comm->clique);
 }
 
 /* A step that only some ranks take: a failure becomes everyone's at once, also of those who wait
@@ -134,9 +155,12 @@ static ncclResult_t connect_links(struct init *init)
 static ncclResult_t agree(struct init *init, ncclResult_t mine)
 {
     if (mine != ncclSuccess) return give_up(init, mine);
-    uint8_t done = 1, *all;
+    uint8_t *all;
     TRY(CCL_NEW(&all, (size_t)init->args->nranks));
-    ncclResult_t rc = ccl_boot_allgather(init->boot, &done, all, sizeof done);
+    ncclResult_t rc = ccl_boot_allgather(init->boot, &init->vote, all, sizeof init->vote);
+    init->agreed = UINT8_MAX;
+    for (int r = 0; rc == ncclSuccess && r < init->args->nranks; r++)
+        if (all[r] < init->agreed) init->agreed = all[r];
     ccl_free(all);
     return rc;
 }
@@ -145,13 +169,24 @@ static const struct {
     const char *name;
     ncclResult_t (*run)(struct init *init);
     int agrees; /* all wait for all afterwards */
+    int spans;  /* only for executors on several GPUs */
 } steps[] = {
-    {"join the bootstrap session", join_session, 0},
-    {"exchange peers", meet_peers, 0},
-    {"attach to the process's part", attach, 1},
-    {"listen for links", listen_links, 1},
-    {"connect links", connect_links, 1},
+    {"join the bootstrap session", join_session, 0, 0},
+    {"exchange peers", meet_peers, 0, 0},
+    {"attach to the process's part", attach, 1, 0},
+    {"listen for links", listen_links, 1, 0},
+    {"connect links", connect_links, 1, 0},
+    {"share memory between GPUs", settle_zones, 1, 1},
 };
+enum { NSTEPS = sizeof steps / sizeof steps[0] };
+
+/* Nothing comes after it for this communicator. */
+static int is_last(const struct init *init, size_t step)
+{
+    const struct ccl_clique *clique = init->comm->clique;
+    if (step + 1 == NSTEPS) return 1;
+    return steps[step + 1].spans && clique != NULL && !ccl_clique_spans(clique);
+}
 
 /* Where the last wait for all failed on this rank only, others hold a communicator by now. What is
  * connected tells them. */
@@ -166,14 +201,15 @@ static void tell_peers(struct init *init, ncclResult_t code)
 
 static ncclResult_t run_steps(struct init *init)
 {
-    const size_t nsteps = sizeof steps / sizeof steps[0];
-    for (size_t i = 0; i < nsteps; i++) {
+    for (size_t i = 0; i < NSTEPS; i++) {
+        if (steps[i].spans && !ccl_clique_spans(init->comm->clique)) break;
+        init->vote = UINT8_MAX;
         ncclResult_t rc = steps[i].run(init);
         if (steps[i].agrees) rc = agree(init, rc);
         if (rc != ncclSuccess) {
             CCL_INFO(CCL_LOG_INIT, "%s: rank %d failed to %s", init->args->function,
                      init->args->rank, steps[i].name);
-            if (i + 1 == nsteps) tell_peers(init, rc);
+            if (steps[i].agrees && is_last(init, i)) tell_peers(init, rc);
             return rc;
         }
     }
@@ -205,6 +241,7 @@ static void end_part(struct ncclComm *comm, int device)
 {
     void *before;
     int entered = ccl_device()->enter(device, &before) == ncclSuccess;
+    ccl_device()->words_free(comm->p2p_note);
     ccl_clique_detach(comm->clique);
     if (entered) ccl_device()->leave(before);
 }

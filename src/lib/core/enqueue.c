@@ -8,6 +8,7 @@
 #include "core/group.h"
 #include "core/plan.h"
 #include "kernel/fold.h"
+#include "kernel/kernel.h"
 
 const char *ccl_coll_name(enum ccl_coll coll)
 {
@@ -120,13 +121,43 @@ static ncclResult_t check_stream(const struct ccl_op *op, uint64_t *capture)
     int of_stream;
     TRY(ask_stream(op, &of_stream, capture));
     if (of_stream == op->comm->device) return ncclSuccess;
+    if (of_stream == CCL_STREAM_OF_OTHER_CONTEXT)
+        return ccl_err(ncclInvalidUsage,
+                       "nccl%s: rank %d: stream %p belongs to a context of the program's own; "
+                       "communicators work in the primary one of device %d",
+                       ccl_coll_name(op->coll), op->comm->rank, (void *)op->stream,
+                       op->comm->device);
     return ccl_err(ncclInvalidArgument, "nccl%s: rank %d is on device %d, its stream on device %d",
                    ccl_coll_name(op->coll), op->comm->rank, op->comm->device, of_stream);
+}
+
+static int reduces(enum ccl_coll coll)
+{
+    return coll == CCL_ALL_REDUCE || coll == CCL_REDUCE || coll == CCL_REDUCE_SCATTER;
+}
+
+/* Some types have no arithmetic on older GPUs; the least of the communicator's counts. */
+static ncclResult_t check_type(const struct ccl_op *op)
+{
+#ifdef CCL_CUDA
+    int capability = op->comm->clique->capability;
+    if (!reduces(op->coll) || capability == 0 || ccl_cuda_reduces((int)op->type, capability))
+        return ncclSuccess;
+    return ccl_err(
+        ncclInvalidArgument,
+        "nccl%s: rank %d: GPUs reduce datatype %d from compute capability 9.0 on; one of "
+        "this communicator has %d.%d",
+        ccl_coll_name(op->coll), op->comm->rank, (int)op->type, capability / 10, capability % 10);
+#else
+    (void)op;
+    return ncclSuccess;
+#endif
 }
 
 ncclResult_t ccl_enqueue(const struct ccl_op *op)
 {
     uint64_t capture = 0;
+    TRY(check_type(op));
     TRY(check_stream(op, &capture));
     int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
     if (op->count_elems == 0 && !is_message) return ncclSuccess;
@@ -137,7 +168,6 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
     if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op, .capture = capture};
-    if (op->coll == CCL_ALL_REDUCE || op->coll == CCL_REDUCE || op->coll == CCL_REDUCE_SCATTER)
-        ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
+    if (reduces(op->coll)) ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);
     return ccl_group_add(&record);
 }

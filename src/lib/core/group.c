@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "core/agree.h"
+#include "core/far.h"
 #include "core/join.h"
 #include "core/mail.h"
 #include "core/meet.h"
@@ -211,16 +212,13 @@ static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_reco
     return ccl_agree(exec, op, op->comm->nsets++, &op->comm->call);
 }
 
-/* Between ranks of a GPU's executor one kernel copies; any others meet at a connection. */
-static int is_inside(const struct ccl_exec *exec, const struct ccl_record *record)
-{
-    return !ccl_device()->retires && exec->clique->topo->exec_of[record->op.root] == exec->index;
-}
-
+/* On a GPU that has all ranks one kernel copies from rank to rank; any others meet at connections.
+ */
 static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
 {
     if (!is_message(record)) return post_collective(exec, record);
-    if (!is_inside(exec, record)) return ccl_pairs_post(exec, record);
+    if (ccl_device()->retires) return ccl_pairs_post(exec, record);
+    if (ccl_clique_spans(exec->clique)) return ccl_far_post(exec, record);
     uint16_t member = exec->member_of[exec->view.slot_of[record->op.root] - exec->first_slot];
     return member == CCL_ELSEWHERE ? ccl_mail_post(exec, record) : ccl_messages_post(exec, record);
 }
@@ -236,6 +234,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
                               struct ccl_parks *parks)
 {
     struct ccl_clique *clique = exec->clique;
+    ccl_agree_look(records[0].op.comm);
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(clique);
     for (size_t i = 0; rc == ncclSuccess && i < n; i++)
@@ -243,6 +242,8 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
     if (rc == ncclSuccess && exec->lead != NULL) rc = ccl_mail_flush(exec);
     if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
+    if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_meet_raise(exec);
+    if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_far_flush(exec);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)

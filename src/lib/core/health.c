@@ -13,14 +13,18 @@
 #include <string.h>
 
 /* Adds to the text that a process closed its part, so that the wait has no end. */
-static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
+static void tell_left_proc(const struct ccl_clique *clique, uint16_t proc, char *text, size_t bytes)
 {
     const struct ccl_topo *topo = clique->topo;
-    uint16_t proc = topo->proc_of_exec[exec];
     size_t used = strlen(text);
     if (__atomic_load_n(&clique->left[proc], __ATOMIC_RELAXED))
         snprintf(text + used, bytes - used, "; the process of rank %d has left",
                  topo->first_rank[proc]);
+}
+
+static void tell_left(const struct ccl_clique *clique, uint32_t exec, char *text, size_t bytes)
+{
+    tell_left_proc(clique, clique->topo->proc_of_exec[exec], text, bytes);
 }
 
 static void list_missing(const struct ccl_set *set, char *text, size_t bytes)
@@ -78,13 +82,14 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
     for (const struct ccl_set *set = exec->collectives.flying; set != NULL; set = set->next) {
         uint16_t index = exec->member_of[exec->view.slot_of[comm->rank] - exec->first_slot];
         if (!set->members[index].arrived) continue;
-        if (set->state == CCL_SET_LAUNCHED && atomic_load(&set->refs) == 0) continue;
+        int is_here = exec->lead == NULL && atomic_load(&set->refs) != 0; /* else describe_lead */
+        if (set->state == CCL_SET_LAUNCHED && !is_here) continue;
         const struct ccl_op *op = &set->members[index].record.op;
         int used = snprintf(text, bytes, "%s #%llu: ", ccl_coll_name(op->coll),
                             (unsigned long long)set->seq);
         if ((size_t)used >= bytes) return 1;
         if (set->state == CCL_SET_LAUNCHED) {
-            uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+            uint64_t note = __atomic_load_n(&exec->words->note, __ATOMIC_RELAXED);
             describe_note(exec->clique, note, text + used, bytes - (size_t)used);
             if (note >> 32 == CCL_WAIT_NONE) tell_queues(text, bytes);
         } else {
@@ -96,6 +101,17 @@ static int describe_set(const struct ccl_exec *exec, const struct ncclComm *comm
         return 1;
     }
     return 0;
+}
+
+/* A kernel on a GPU that waits for others; the sets of the host side do not know. */
+static int describe_kernel(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    uint64_t note = __atomic_load_n(&comm->exec->words->note, __ATOMIC_RELAXED);
+    if (ccl_device()->retires || note >> 32 == CCL_WAIT_NONE) return 0;
+    if (comm->latest.nchannels == 0) return 0;
+    int used = snprintf(text, bytes, "%s: ", ccl_coll_name(comm->latest.coll));
+    if ((size_t)used < bytes) describe_note(comm->clique, note, text + used, bytes - (size_t)used);
+    return 1;
 }
 
 static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
@@ -115,14 +131,14 @@ static int describe_pending(const struct ccl_exec *exec, const struct ncclComm *
     return 0;
 }
 
-/* Ranks of other processes on the same GPU. */
+/* A collective with ranks of other processes on the same GPU. Needs no lock. */
 static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
 {
     uint8_t missing[UINT16_MAX + 1] = {0};
     uint64_t seq;
     if (comm->exec->lead == NULL) return 0;
     const char *name = ccl_lead_waiting(comm->exec, &seq, missing);
-    if (name == NULL) return ccl_mail_waiting(comm->exec, comm, text, bytes);
+    if (name == NULL) return 0;
     char ranks[256];
     ccl_topo_list(missing, comm->nranks, ranks, sizeof ranks);
     if (memchr(missing, 1, (size_t)comm->nranks) == NULL)
@@ -130,11 +146,21 @@ static int describe_lead(const struct ncclComm *comm, char *text, size_t bytes)
     else
         snprintf(text, bytes, "%s #%llu: waits for ranks %s (have not called)", name,
                  (unsigned long long)seq, ranks);
+    for (int r = 0, told = -1; r < comm->nranks; r++) {
+        int proc = comm->clique->topo->proc_of[r];
+        if (missing[r] && proc != told) tell_left_proc(comm->clique, (uint16_t)proc, text, bytes);
+        if (missing[r]) told = proc;
+    }
     return 1;
 }
 
 static int describe_message(const struct ncclComm *comm, char *text, size_t bytes)
 {
+    int peer;
+    if (comm->exec->lead != NULL && ccl_mail_waiting(comm, &peer, text, bytes)) {
+        tell_left_proc(comm->clique, comm->clique->topo->proc_of[peer], text, bytes);
+        return 1;
+    }
     const struct ccl_op *op = ccl_messages_waiting(comm->exec, comm);
     if (op == NULL) return 0;
     snprintf(text, bytes, "%s %s rank %d: waits for ranks %d (have not called)",
@@ -144,7 +170,7 @@ static int describe_message(const struct ncclComm *comm, char *text, size_t byte
 
 static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes)
 {
-    uint64_t note = __atomic_load_n(&comm->p2p_note, __ATOMIC_RELAXED);
+    uint64_t note = __atomic_load_n(comm->p2p_note, __ATOMIC_RELAXED);
     uint32_t kind = (uint32_t)(note >> 32);
     if (kind != CCL_WAIT_DATA && kind != CCL_WAIT_CREDIT) return 0;
     snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
@@ -163,17 +189,19 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
         snprintf(text, bytes, "initialising");
         return ncclSuccess;
     }
-    /* The lock is held while a call plans and launches; a watcher need not wait for that. */
+    /* The lock is held while a call plans and launches; a watcher need not wait for that. Nor while
+     * it waits for other processes, of which it is too far ahead. */
     if (pthread_mutex_trylock(&comm->exec->lock) != 0) {
-        snprintf(text, bytes, "inside a call");
+        if (!describe_lead(comm, text, bytes)) snprintf(text, bytes, "inside a call");
         return ncclSuccess;
     }
     int idle = atomic_load(&comm->flying) == 0;
-    if (!ccl_device()->retires) idle = ccl_track_is_idle(&comm->exec->track);
+    if (!ccl_device()->retires) idle = ccl_track_is_idle(&comm->exec->track, comm->rank);
     if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
-             !describe_lead(comm, text, bytes) && !describe_message(comm, text, bytes) &&
+             !describe_kernel(comm, text, bytes) && !describe_lead(comm, text, bytes) &&
+             !describe_message(comm, text, bytes) &&
              !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);

@@ -26,13 +26,15 @@ static uint16_t count_channels(const struct ccl_exec *exec, const struct ccl_pla
                                uint64_t block_bytes, int device)
 {
     int has_links = plan->sched.nlinks > 0;
-    uint64_t most = exec->clique->nchannels;
+    uint64_t most = exec->clique->nchannels, piece_bytes = block_bytes / plan->sched.npieces;
+    if (ccl_clique_spans(exec->clique))
+        return ccl_cost_gpu_channels(piece_bytes, most, plan->proto);
     if (!has_links) {
         most = ccl_device()->lanes(device) / exec->clique->nlocal_execs;
         if (exec->view.nexecs > 1 && most > CCL_NCHANNELS) most = CCL_NCHANNELS;
     }
     if (most > exec->clique->max_channels) most = exec->clique->max_channels;
-    return ccl_cost_channels(block_bytes / plan->sched.npieces, most, has_links);
+    return ccl_cost_channels(piece_bytes, most, has_links);
 }
 
 /* Mixes what must agree between executors, FNV over the fields. */
@@ -68,7 +70,7 @@ struct ccl_recipe {
     int root;
     uint64_t count_elems, bytes, sign;
     uint64_t plan_hash; /* for the board, not 0 */
-    const struct ccl_plan *plan;
+    struct ccl_plan *plan;
     struct ccl_work work; /* without `local` and what a set brings */
 };
 
@@ -97,6 +99,10 @@ static void fill_body(struct ccl_work *work, const struct ccl_plan *plan, uint64
         .proto = (uint8_t)plan->proto,
         .packs = sched->pack > 1,
     };
+    if (plan->on_device != NULL) {
+        body->steps = (const struct ccl_step *)(void *)plan->on_device;
+        body->conns = (struct ccl_conn *const *)(void *)(plan->on_device + plan->table_at);
+    }
     uint64_t place_bytes = ccl_size_place(plan->slot_bytes, sched->pack);
     ccl_size_body(work, body, elem_bytes, sched->nlinks > 0 ? place_bytes : 0);
 }
@@ -109,8 +115,8 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     uint64_t elem_bytes = ccl_type_bytes(op->type);
     work->meets = exec->meets;
     work->abort_word = &clique->words->abort;
-    work->note = &exec->note;
-    work->second = &exec->second;
+    work->note = &exec->words->note;
+    work->second = &exec->words->second;
     work->error = &clique->words->error;
     if (exec->view.nexecs > 1) {
         work->turn = &exec->turn.due;
@@ -126,8 +132,9 @@ static void fill_recipe(struct ccl_recipe *recipe, struct ccl_exec *exec, const 
     work->type = (uint8_t)op->type;
     if (ccl_launch_streams(clique, 2 * recipe->bytes)) work->flags |= CCL_WORK_STREAMS;
     const struct ccl_plan *certain = plan->second != NULL ? plan->second : plan;
+    if (op->coll == CCL_BROADCAST || op->coll == CCL_ALL_GATHER) work->flags |= CCL_WORK_COPIES;
     work->nchannels =
-        ccl_device()->retires
+        ccl_device()->retires || ccl_clique_spans(clique)
             ? count_channels(exec, certain, work->count_elems * elem_bytes, op->comm->device)
             : exec->clique->max_channels;
     fill_body(work, plan, elem_bytes);
@@ -200,7 +207,9 @@ static void fill_work(struct ccl_work *work, struct ccl_set *set, const struct c
     const struct ccl_record *record = &set->members[set->last].record;
     memcpy(work, &recipe->work, offsetof(struct ccl_work, local));
     work->gates = set->gates;
-    work->arrived = set->arrived;
+    work->arrived = set->told.word != NULL ? set->told.arrived : set->arrived;
+    work->done = set->told.word;
+    work->done_value = set->told.value;
     work->owner = set;
     if (work->turn != NULL) work->ticket = set->exec->turn.taken++;
     work->signature = sign_op(recipe->sign, set);
@@ -254,7 +263,7 @@ static void report_mismatch(const struct ccl_set *set, const struct ccl_call *ca
 {
     struct ccl_exec *exec = set->exec;
     struct ccl_clique *clique = exec->clique;
-    uint64_t note = __atomic_load_n(&exec->note, __ATOMIC_RELAXED);
+    uint64_t note = __atomic_load_n(&exec->words->note, __ATOMIC_RELAXED);
     if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
     ccl_agree_explain(exec, call);
     if (note >> 32 != CCL_WAIT_DISAGREE) return;
@@ -289,10 +298,13 @@ static void retire_set(void *args)
 
 static void note_choice(struct ccl_set *set, const struct ccl_recipe *recipe, uint64_t ticket)
 {
+    enum ccl_join_way way = set->nmembers < 2  ? CCL_JOIN_NONE
+                            : set->ngates == 0 ? CCL_JOIN_EVENTS
+                                               : CCL_JOIN_GATES;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        op->comm->latest =
-            (struct ccl_latest){op->coll, recipe->plan, ticket, recipe->work.nchannels};
+        op->comm->latest = (struct ccl_latest){op->coll, recipe->plan, ticket,
+                                               recipe->work.nchannels, (uint8_t)way};
     }
 }
 
@@ -302,6 +314,17 @@ ncclResult_t ccl_launch_choose(struct ccl_set *set)
     TRY(find_recipe(set->exec, &set->members[set->last].record.op, &recipe));
     note_choice(set, recipe, 0);
     return ncclSuccess;
+}
+
+/* Kernels on several GPUs: behind each other, and behind the copy of what they read. */
+static ncclResult_t launch_far(struct ccl_set *set, const struct ccl_recipe *recipe,
+                               const struct ccl_launch_spec *spec, cudaStream_t stream)
+{
+    struct ccl_chain *chain = &set->exec->chain;
+    TRY(ccl_chain_enter(chain, stream, set->capture));
+    TRY(ccl_plan_send(recipe->plan, stream, set->capture));
+    TRY(ccl_launch(set->members[set->last].record.op.comm, stream, spec));
+    return ccl_chain_leave(chain, stream, set->capture);
 }
 
 ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
@@ -321,6 +344,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
         .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
         .retire = retire_set,
     };
+    if (ccl_clique_spans(set->exec->clique)) return launch_far(set, recipe, &spec, stream);
     count_kernel(set, 1);
     ncclResult_t rc = ccl_launch(op->comm, stream, &spec);
     if (rc != ncclSuccess) count_kernel(set, UINT32_MAX);

@@ -39,7 +39,8 @@ static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t n
 {
     size_t nlocal = (size_t)(topo->first_slot[e + 1] - topo->first_slot[e]);
     size_t nletters = nlocal * nlocal * CCL_MAIL_DEPTH;
-    struct layout lay = {.sent_at = (nprocs + 1u) * CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES};
+    size_t nlines = (size_t)ccl_lead_nrows(nprocs) * CCL_LEAD_DEPTH;
+    struct layout lay = {.sent_at = nlines * CCL_LEAD_LINE_BYTES};
     lay.graphs_at = lay.sent_at + 2 * nletters * sizeof(uint32_t);
     lay.graph_letters_at = lay.graphs_at + 2u * nprocs * CCL_LEAD_GRAPHS * sizeof(uint32_t);
     lay.words_bytes =
@@ -116,7 +117,7 @@ static ncclResult_t take_segment(struct ccl_clique *clique, int proc, int fd)
     TRY(CCL_NEW(&procs, topo->nprocs));
     size_t bytes = areas_bytes(topo, procs, (uint16_t)proc, topo->nexecs);
     ncclResult_t rc = ncclSuccess;
-    if (bytes > 0) rc = ccl_shm_map(fd, bytes, &clique->lead_segments[proc]);
+    if (bytes > 0) rc = ccl_shm_map(fd, bytes, &clique->lead_memory->segments[proc]);
     ccl_free(procs);
     return rc;
 }
@@ -127,8 +128,11 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     const struct ccl_topo *topo = exec->clique->topo;
     struct layout lay = lay_out(topo, exec->index, lead->nprocs);
     size_t at = areas_bytes(topo, procs, lead->procs[0], exec->index);
-    char *base = (char *)exec->clique->lead_segments[lead->procs[0]].base + at;
+    struct ccl_lead_memory *memory = exec->clique->lead_memory;
+    char *base = (char *)memory->segments[lead->procs[0]].base + at;
+    void *mapped;
     lead->words = base;
+    lead->words_bytes = lay.words_bytes;
     lead->posts = (struct ccl_lead_post *)(void *)(base + lay.posts_at);
     lead->ranks = (struct ccl_lead_rank *)(void *)(base + lay.ranks_at);
     lead->sent = (uint32_t *)(void *)(base + lay.sent_at);
@@ -136,7 +140,9 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     lead->graph_words = (uint32_t *)(void *)(base + lay.graphs_at);
     lead->graph_letters = (uint32_t *)(void *)(base + lay.graph_letters_at);
     lead->letters = (struct ccl_mail_post *)(void *)(base + lay.letters_at);
-    return ccl_device()->words_map(base, lay.words_bytes, &lead->registered);
+    TRY(ccl_device()->words_map(base, lay.words_bytes, &mapped));
+    memory->words[memory->nwords++] = base;
+    return ncclSuccess;
 }
 
 /* A pair of sockets for each process with a higher number; *given keeps the ends that go there. */
@@ -213,6 +219,7 @@ static ncclResult_t swap_all_sockets(struct ccl_clique *clique, uint16_t *procs)
 
 static ncclResult_t start_thread(struct ccl_lead *lead)
 {
+    TRY(ccl_device()->flags_alloc((void **)&lead->arrived, CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES));
     TRY(ccl_device()->base.stream_create(&lead->stream));
     pthread_cond_init(&lead->wake, NULL);
     int error = pthread_create(&lead->thread, NULL, ccl_lead_thread, lead);
@@ -221,14 +228,25 @@ static ncclResult_t start_thread(struct ccl_lead *lead)
     return ncclSuccess;
 }
 
+static ncclResult_t make_memory(struct ccl_clique *clique)
+{
+    struct ccl_lead_memory *memory;
+    TRY(CCL_NEW(&memory, 1));
+    clique->lead_memory = memory;
+    TRY(CCL_NEW(&memory->words, clique->nlocal_execs));
+    TRY(CCL_NEW(&memory->segments, clique->topo->nprocs));
+    memory->nsegments = clique->topo->nprocs;
+    for (uint16_t p = 0; p < memory->nsegments; p++) memory->segments[p] = CCL_SHM_NONE;
+    return ncclSuccess;
+}
+
 static ncclResult_t connect_leads(struct ccl_clique *clique, uint16_t *procs)
 {
     const struct ccl_topo *topo = clique->topo;
     TRY(make_leads(clique, procs));
-    TRY(CCL_NEW(&clique->lead_segments, topo->nprocs));
-    for (uint16_t p = 0; p < topo->nprocs; p++) clique->lead_segments[p] = CCL_SHM_NONE;
+    TRY(make_memory(clique));
     size_t bytes = areas_bytes(topo, procs, clique->proc, topo->nexecs);
-    struct ccl_shm *own = &clique->lead_segments[clique->proc];
+    struct ccl_shm *own = &clique->lead_memory->segments[clique->proc];
     TRY(ccl_shm_create(bytes > 0 ? bytes : PAGE_BYTES, own));
     TRY(ccl_clique_swap(clique, own->fd, take_segment));
     ccl_shm_close_fd(own);
@@ -260,7 +278,7 @@ void ccl_lead_release(struct ccl_exec *exec)
 {
     const struct ccl_lead *lead = exec->lead;
     if (lead == NULL || lead->words == NULL) return;
-    uint32_t nwords = (lead->nprocs + 1u) * CCL_LEAD_DEPTH;
+    uint32_t nwords = (uint32_t)ccl_lead_nrows(lead->nprocs) * CCL_LEAD_DEPTH;
     uint32_t far = (uint32_t)__atomic_load_n(&lead->latest, __ATOMIC_RELAXED) + (1u << 30);
     for (uint32_t i = 0; i < nwords; i++) {
         uint32_t *word = ccl_lead_word(lead, (uint16_t)(i / CCL_LEAD_DEPTH), i % CCL_LEAD_DEPTH);
@@ -302,7 +320,8 @@ void ccl_lead_close(struct ccl_exec *exec)
         ccl_device()->foreign->import_close(lead->importers[q]);
         ccl_device()->foreign->export_close(lead->exporters[q]);
     }
-    if (lead->registered != NULL) ccl_device()->words_unmap(lead->words);
+    if (lead->words != NULL) ccl_await_forget(lead->words, lead->words_bytes);
+    ccl_device()->flags_free(lead->arrived);
     if (lead->stream != NULL) ccl_device()->base.stream_destroy(lead->stream);
     for (uint16_t q = 0; lead->sockets != NULL && q < lead->nprocs; q++)
         if (lead->sockets[q] >= 0) close(lead->sockets[q]);
@@ -321,4 +340,42 @@ void ccl_lead_close(struct ccl_exec *exec)
     ccl_free(lead->procs);
     ccl_free(lead);
     exec->lead = NULL;
+}
+
+static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ccl_lead_memory *retired;
+
+static void free_memory(struct ccl_lead_memory *memory)
+{
+    for (uint16_t i = 0; i < memory->nwords; i++) ccl_device()->words_unmap(memory->words[i]);
+    for (uint16_t p = 0; p < memory->nsegments; p++) ccl_shm_close(&memory->segments[p]);
+    ccl_free(memory->segments);
+    ccl_free(memory->words);
+    ccl_free(memory);
+}
+
+void ccl_lead_clean(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&retired_lock);
+    struct ccl_lead_memory *list = retired;
+    retired = NULL;
+    pthread_mutex_unlock(&retired_lock);
+    while (list != NULL) {
+        struct ccl_lead_memory *memory = list;
+        list = memory->next;
+        free_memory(memory);
+    }
+    ccl_device()->foreign->import_collect(NULL);
+}
+
+/* The device may wait for all its streams before it lets go of words, as of mappings: see tidy. */
+void ccl_lead_retire(struct ccl_lead_memory *memory)
+{
+    if (memory == NULL) return;
+    pthread_mutex_lock(&retired_lock);
+    memory->next = retired;
+    retired = memory;
+    pthread_mutex_unlock(&retired_lock);
+    ccl_clique_rest(ccl_lead_clean, NULL);
 }

@@ -1,4 +1,5 @@
-/* lead_impl.h: what lead.c (shared memory) and lead_run.c (operations) share.
+/* lead_impl.h: what lead.c (shared memory), lead_run.c (operations), lead_late.c (those for which
+ * somebody is late) and their like share.
  *
  * Operations are numbered from 1; what belongs to one lies at its number modulo CCL_LEAD_DEPTH, and
  * is not touched for another before the word "done" says that it is over.
@@ -7,6 +8,7 @@
 #define CCL_CORE_LEAD_IMPL_H
 
 #include "base/shm.h"
+#include "core/await.h"
 #include "core/lead.h"
 #include "device/foreign.h"
 
@@ -47,7 +49,8 @@ struct ccl_mail {
     uint64_t number;
     uint64_t capture; /* 0: eager; else `graph` tells its words */
     uint32_t graph;
-    int is_over; /* a receive that was launched, or left to the thread */
+    int is_over;  /* a receive that was launched, or left to the thread */
+    int is_mixed; /* a receive beside those from other ranks on its stream */
 };
 
 /* What a collective copies for a buffer that cannot be shared, core/lead_stage.c. */
@@ -71,12 +74,24 @@ struct ccl_lead_job {
     struct ccl_set *set;
 };
 
+/* What the leads of a clique share with other processes. */
+struct ccl_lead_memory {
+    struct ccl_lead_memory *next; /* of those that are to be given up */
+    struct ccl_shm *segments;     /* [nsegments] of each process */
+    void **words;                 /* [nwords] areas that are registered with the device */
+    uint16_t nsegments, nwords;
+};
+/* Calls to be made while nothing is under way (ccl_clique_rest): unmaps what nobody uses. */
+void ccl_lead_clean(void *unused);
+
 struct ccl_lead {
     struct ccl_exec *exec;
     uint16_t nprocs, self; /* processes of the executor; self 0 leads */
     uint16_t *procs;       /* [nprocs] in the clique's numbers */
     int is_leader;
-    char *words;                   /* [nprocs + 1][DEPTH] lines: ready of each, done */
+    char *words; /* [2 * nprocs + 1][DEPTH] lines: ready of each, done, end of each */
+    size_t words_bytes;
+    uint32_t *arrived;             /* [DEPTH] lines of the device: CTAs of a kernel that are done */
     struct ccl_lead_post *posts;   /* [nprocs][DEPTH] */
     struct ccl_lead_rank *ranks;   /* [DEPTH][nlocal] */
     uint32_t *sent, *taken;        /* [nlocal * nlocal][MAIL_DEPTH] words of messages, by pair */
@@ -87,7 +102,6 @@ struct ccl_lead {
     uint32_t *graph_counts;        /* [nlocal * nlocal] messages captured so far */
     struct ccl_region **kept;      /* mappings that graphs use */
     size_t nkept, kept_room;
-    void *registered;                  /* as the device sees them */
     struct ccl_exporter **exporters;   /* [nprocs] to each of the others */
     struct ccl_importer **importers;   /* [nprocs] from each */
     int *sockets;                      /* [nprocs] of both */
@@ -115,10 +129,16 @@ struct ccl_lead {
     int has_thread, ends;
     pthread_cond_t wake;
     struct ccl_lead_job *jobs, *last_job;
-    cudaStream_t stream; /* of the thread */
+    cudaStream_t stream; /* of the thread; never waits, so that nothing on it holds up the rest */
 };
 
-/* Words, in number's place: of process q, or of all when q is nprocs. */
+/* Rows of words. */
+static inline uint16_t ccl_lead_nrows(uint16_t nprocs)
+{
+    return (uint16_t)(2 * nprocs + 1);
+}
+
+/* Words, in number's place: of process q, of all when q is nprocs, or of the end of a process. */
 static inline uint32_t *ccl_lead_word(const struct ccl_lead *lead, uint16_t q, uint64_t number)
 {
     size_t line = q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH;
@@ -129,6 +149,11 @@ static inline struct ccl_lead_post *ccl_lead_post(const struct ccl_lead *lead, u
                                                   uint64_t number)
 {
     return &lead->posts[q * (size_t)CCL_LEAD_DEPTH + number % CCL_LEAD_DEPTH];
+}
+
+static inline int ccl_lead_has_failed(const struct ccl_lead *lead)
+{
+    return ccl_clique_error(lead->exec->clique) != ncclSuccess;
 }
 
 /* How process q finds a buffer of this one; span 0: it has to be staged. */
@@ -153,8 +178,20 @@ ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, u
 void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
-/* lead_run.c: the loop of the thread. */
+/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for that
+ * are held. */
+ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);
+/* Others are late: the stream waits, and the thread launches. */
+ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                            uint64_t number);
+/* Launches what was late and has come, by whoever holds the lock; 1: something moved. */
+int ccl_lead_work(struct ccl_lead *lead);
+/* The loop of the thread. */
 void *ccl_lead_thread(void *lead);
+/* lead_run.c: the leader's part of a collective that all have posted. */
+ncclResult_t ccl_lead_run(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                          uint64_t number);
+int ccl_lead_all_posted(const struct ccl_lead *lead, uint64_t number);
 /* A mapping that a graph may use for as long as the communicator lives. */
 ncclResult_t ccl_lead_keep(struct ccl_lead *lead, struct ccl_region **pin);
 /* Nobody uses the mappings of an operation that is over. */

@@ -7,20 +7,16 @@
 #include "base/err.h"
 #include "core/agree.h"
 #include "core/launch.h"
+#include "core/park.h"
 
 #include <sched.h>
 #include <time.h>
 
-enum { PARK_US = 1000, SPIN_US = 5, TIDY_MS = 100, NAP_NS = 20000 };
+enum { SPIN_US = 5, YIELD_US = 1000, NAP_NS = 50000 };
 
 /* ---- waiting on the host ---- */
 
-static int has_failed(const struct ccl_lead *lead)
-{
-    return ccl_clique_error(lead->exec->clique) != ncclSuccess;
-}
-
-/* Acquire pairs with the stream's write: the operation of that number is over. */
+/* Acquire pairs with the kernel's release: the operation of that number is over. */
 static int is_over(const struct ccl_lead *lead, uint64_t number)
 {
     uint32_t done = __atomic_load_n(ccl_lead_word(lead, lead->nprocs, number), __ATOMIC_ACQUIRE);
@@ -33,7 +29,7 @@ static int has_posted(const struct ccl_lead *lead, uint16_t q, uint64_t number)
     return __atomic_load_n(&ccl_lead_post(lead, q, number)->number, __ATOMIC_ACQUIRE) == number;
 }
 
-static int all_posted(const struct ccl_lead *lead, uint64_t number)
+int ccl_lead_all_posted(const struct ccl_lead *lead, uint64_t number)
 {
     for (uint16_t q = 1; q < lead->nprocs; q++)
         if (!has_posted(lead, q, number)) return 0;
@@ -46,25 +42,34 @@ static int has_room(const struct ccl_lead *lead, uint64_t number)
     return number <= CCL_LEAD_DEPTH || is_over(lead, number - CCL_LEAD_DEPTH);
 }
 
-/* 0: the communicator failed, or the time is over. */
-static int wait_until(const struct ccl_lead *lead, uint64_t number,
+static int has_no_jobs(const struct ccl_lead *lead, uint64_t number)
+{
+    (void)number;
+    return lead->jobs == NULL;
+}
+
+/* 0: the communicator failed, or the time is over. The lock is held meanwhile, so that what the
+ * thread would do for those that are late is done here. */
+static int wait_until(struct ccl_lead *lead, uint64_t number,
                       int (*ready)(const struct ccl_lead *, uint64_t), uint64_t timeout_us)
 {
     uint64_t start_ns = ccl_clock_ns();
     while (!ready(lead, number)) {
         uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-        if (past_us >= timeout_us || has_failed(lead)) return 0;
-        if (past_us >= PARK_US)
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        if (past_us >= timeout_us || ccl_lead_has_failed(lead)) return 0;
+        (void)ccl_lead_work(lead);
+        if (past_us >= YIELD_US)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         else if (past_us >= SPIN_US)
             sched_yield();
     }
     return 1;
 }
 
-static ncclResult_t wait_room(struct ccl_lead *lead, uint64_t number)
+static ncclResult_t wait_for(struct ccl_lead *lead, uint64_t number,
+                             int (*ready)(const struct ccl_lead *, uint64_t))
 {
-    if (wait_until(lead, number, has_room, UINT64_MAX)) return ncclSuccess;
+    if (wait_until(lead, number, ready, UINT64_MAX)) return ncclSuccess;
     return ccl_clique_error(lead->exec->clique);
 }
 
@@ -179,8 +184,9 @@ static ncclResult_t tell_leader(struct ccl_lead *lead, const struct ccl_set *set
                                  (uint32_t)number));
     /* Release publishes the call and the ranks to the leader. */
     __atomic_store_n(&post->number, number, __ATOMIC_RELEASE);
-    return ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
-                                   (uint32_t)number);
+    struct ccl_await done = {ccl_lead_word(lead, lead->nprocs, number), (uint32_t)number,
+                             CCL_AWAIT_OTHERS};
+    return ccl_await(set->members[set->last].record.op.comm, stream, &done);
 }
 
 static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
@@ -194,7 +200,8 @@ static ncclResult_t run_member(struct ccl_lead *lead, struct ccl_set *set, cudaS
                          &ranks_at(lead, number)[i]));
     TRY(ccl_launch_choose(set));
     TRY(ccl_lead_stage_in(lead, stream));
-    return ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number));
+    TRY(ccl_lead_stage_out(lead, stream, tell_leader(lead, set, stream, number)));
+    return ccl_lead_let_go(set, stream);
 }
 
 /* ---- the leader ---- */
@@ -287,8 +294,7 @@ static ncclResult_t capture_leader(struct ccl_lead *lead, struct ccl_set *set, c
                                    uint64_t number)
 {
     size_t npins = (size_t)lead->exec->nlocal * CCL_LEAD_PINS;
-    if (!wait_until(lead, number, all_posted, UINT64_MAX))
-        return ccl_clique_error(lead->exec->clique);
+    TRY(wait_for(lead, number, ccl_lead_all_posted));
     TRY(compare_posts(lead, set, number));
     TRY(import_ranks(lead, set, number));
     for (size_t i = 0; i < npins; i++)
@@ -304,44 +310,25 @@ static ncclResult_t capture_leader(struct ccl_lead *lead, struct ccl_set *set, c
     return ncclSuccess;
 }
 
-/* All have posted. */
-static ncclResult_t run_leader(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
-                               uint64_t number)
+/* The kernel itself says that it is done: a write of its stream would come a microsecond later. */
+ncclResult_t ccl_lead_run(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
+                          uint64_t number)
 {
+    struct ncclComm *comm = set->members[set->last].record.op.comm;
     TRY(compare_posts(lead, set, number));
     TRY(import_ranks(lead, set, number));
-    for (uint16_t q = 1; q < lead->nprocs; q++)
-        TRY(ccl_device()->word_wait(stream, ccl_lead_word(lead, q, number), (uint32_t)number));
+    for (uint16_t q = 1; q < lead->nprocs; q++) {
+        struct ccl_await ready = {ccl_lead_word(lead, q, number), (uint32_t)number,
+                                  CCL_AWAIT_OTHERS};
+        TRY(ccl_await(comm, stream, &ready));
+    }
+    set->told = (struct ccl_told){
+        .word = ccl_lead_word(lead, lead->nprocs, number),
+        .value = (uint32_t)number,
+        .arrived = &lead->arrived[number % CCL_LEAD_DEPTH * CCL_LEAD_LINE_BYTES / sizeof(uint32_t)],
+    };
     TRY(ccl_launch_set(set, stream));
-    return ccl_device()->word_write(stream, ccl_lead_word(lead, lead->nprocs, number),
-                                    (uint32_t)number);
-}
-
-/* Some are late. The stream waits as a member's does; the thread launches. */
-static ncclResult_t run_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
-                              uint64_t number)
-{
-    struct ccl_lead_job *job;
-    TRY(CCL_NEW(&job, 1));
-    job->set = set;
-    ncclResult_t rc;
-    TRY_GOTO(rc, ccl_device()->base.event_record(set->members[set->last].ready, stream), fail);
-    TRY_GOTO(rc, ccl_launch_choose(set), fail);
-    TRY_GOTO(rc,
-             ccl_device()->word_wait(stream, ccl_lead_word(lead, lead->nprocs, number),
-                                     (uint32_t)number),
-             fail);
-    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
-    if (lead->last_job == NULL)
-        lead->jobs = job;
-    else
-        lead->last_job->next = job;
-    lead->last_job = job;
-    pthread_cond_signal(&lead->wake);
-    return ncclSuccess;
-fail:
-    ccl_free(job);
-    return rc;
+    return ccl_lead_let_go(set, stream);
 }
 
 ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
@@ -350,107 +337,18 @@ ncclResult_t ccl_lead_launch(struct ccl_set *set, cudaStream_t stream)
     const struct ccl_op *op = &set->members[set->last].record.op;
     uint64_t number = set->seq + 1;
     if (set->capture != 0) TRY(check_room_for_graph(lead, op));
-    TRY(wait_room(lead, number));
-    lead->names[number % CCL_LEAD_DEPTH] = ccl_coll_name(op->coll);
+    TRY(wait_for(lead, number, has_room));
+    __atomic_store_n(&lead->names[number % CCL_LEAD_DEPTH], ccl_coll_name(op->coll),
+                     __ATOMIC_RELAXED);
     __atomic_store_n(&lead->latest, number, __ATOMIC_RELAXED);
     if (!lead->is_leader) return run_member(lead, set, stream, number);
     __atomic_store_n(&ccl_lead_post(lead, 0, number)->number, number, __ATOMIC_RELEASE);
     if (set->capture != 0) return capture_leader(lead, set, stream, number);
-    /* What is late keeps its order. */
-    if (lead->jobs == NULL && wait_until(lead, number, all_posted, PARK_US))
-        return run_leader(lead, set, stream, number);
-    return run_later(lead, set, stream, number);
-}
-
-/* ---- the thread ---- */
-
-static ncclResult_t run_job(struct ccl_lead *lead, struct ccl_set *set)
-{
-    TRY(ccl_device()->base.stream_wait(lead->stream, set->members[set->last].ready));
-    TRY(run_leader(lead, set, lead->stream, set->seq + 1));
-    return ccl_track_add(&lead->exec->track, lead->stream, NULL);
-}
-
-/* Collectives in the order of their numbers. */
-static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
-{
-    ncclResult_t rc = ncclSuccess;
-    while (rc == ncclSuccess && lead->jobs != NULL) {
-        struct ccl_lead_job *job = lead->jobs;
-        int failed = has_failed(lead);
-        if (!failed && !all_posted(lead, job->set->seq + 1)) break;
-        *progressed = 1;
-        if (!failed) rc = run_job(lead, job->set);
-        lead->jobs = job->next;
-        if (lead->jobs == NULL) lead->last_job = NULL;
-        /* Release: the set may be used again. */
-        atomic_fetch_sub_explicit(&job->set->refs, 1, memory_order_release);
-        ccl_free(job);
-    }
-    return rc;
-}
-
-/* Mappings of memory that was freed, on either side. What fails here shows at the next use. */
-static void tidy(struct ccl_lead *lead)
-{
-    const struct ccl_foreign_ops *foreign = ccl_device()->foreign;
-    for (uint16_t q = 0; q < lead->nprocs; q++) {
-        if (q == lead->self) continue;
-        foreign->export_sweep(lead->exporters[q]);
-        foreign->import_collect(lead->importers[q]);
-    }
-}
-
-static struct timespec soon(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_nsec += TIDY_MS * 1000000L;
-    at.tv_sec += at.tv_nsec / 1000000000L;
-    at.tv_nsec %= 1000000000L;
-    return at;
-}
-
-/* With the lock; 1: look again at once. */
-static int work(struct ccl_lead *lead)
-{
-    int progressed = 0;
-    ncclResult_t rc = run_jobs(lead, &progressed);
-    if (rc == ncclSuccess) rc = ccl_mail_work(lead, &progressed);
-    if (rc != ncclSuccess && !has_failed(lead))
-        ccl_clique_fail(lead->exec->clique, rc, 1, "%s", ccl_err_last());
-    return progressed;
-}
-
-/* Lets go of the lock for a moment: until there is work, or to see whether others have come. */
-static void rest(struct ccl_lead *lead)
-{
-    struct ccl_exec *exec = lead->exec;
-    if (lead->jobs == NULL && lead->mail_jobs == NULL) {
-        struct timespec at = soon();
-        if (pthread_cond_timedwait(&lead->wake, &exec->lock, &at) == 0) return;
-        pthread_mutex_unlock(&exec->lock);
-        tidy(lead);
-        if (has_failed(lead)) ccl_lead_release(exec);
-    } else {
-        pthread_mutex_unlock(&exec->lock);
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    }
-    pthread_mutex_lock(&exec->lock);
-}
-
-void *ccl_lead_thread(void *argument)
-{
-    struct ccl_lead *lead = argument;
-    struct ccl_exec *exec = lead->exec;
-    const struct ccl_topo *topo = exec->clique->topo;
-    int rank = topo->first_rank[exec->clique->proc];
-    ccl_device()->base.set(topo->peers[rank].device);
-    pthread_mutex_lock(&exec->lock);
-    while (!lead->ends || lead->jobs != NULL || lead->mail_jobs != NULL)
-        if (!work(lead)) rest(lead);
-    pthread_mutex_unlock(&exec->lock);
-    return NULL;
+    /* What is late keeps its order; with few queues nothing is put behind it. */
+    if (ccl_await_is_tight(op->comm->device)) TRY(wait_for(lead, number, has_no_jobs));
+    if (lead->jobs == NULL && wait_until(lead, number, ccl_lead_all_posted, ccl_park_us(op)))
+        return ccl_lead_run(lead, set, stream, number);
+    return ccl_lead_later(lead, set, stream, number);
 }
 
 /* ---- the status ---- */
@@ -467,5 +365,5 @@ const char *ccl_lead_waiting(const struct ccl_exec *exec, uint64_t *seq, uint8_t
     for (uint16_t q = 0; q < lead->nprocs; q++)
         for (uint16_t r = 0; r < topo->nranks; r++)
             if (topo->proc_of[r] == lead->procs[q]) missing[r] = !has_posted(lead, q, number);
-    return lead->names[number % CCL_LEAD_DEPTH];
+    return __atomic_load_n(&lead->names[number % CCL_LEAD_DEPTH], __ATOMIC_RELAXED);
 }

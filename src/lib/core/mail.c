@@ -6,11 +6,12 @@
 #include "base/err.h"
 #include "core/launch.h"
 #include "core/lead_impl.h"
+#include "core/park.h"
 
 #include <sched.h>
 #include <stdio.h>
 
-enum { PARK_US = 1000, SPIN_US = 5 };
+enum { SPIN_US = 5 };
 
 /* ---- words and posts of a pair of ranks ---- */
 
@@ -41,16 +42,18 @@ static int has_come(const struct ccl_lead *lead, const struct ccl_mail *mail)
     return __atomic_load_n(&post->number, __ATOMIC_ACQUIRE) == mail->number;
 }
 
+/* The sender's stream has come to it. Acquire pairs with its write. */
+static int is_sent(const struct ccl_lead *lead, const struct ccl_mail *mail)
+{
+    uint32_t sent = __atomic_load_n(sent_word(lead, mail->pair, mail->number), __ATOMIC_ACQUIRE);
+    return has_come(lead, mail) && (int32_t)(sent - (uint32_t)mail->number) >= 0;
+}
+
 /* Acquire pairs with the write of the receiver's stream. */
 static int is_taken(const struct ccl_lead *lead, size_t pair, uint64_t number)
 {
     uint32_t taken = __atomic_load_n(taken_word(lead, pair, number), __ATOMIC_ACQUIRE);
     return (int32_t)(taken - (uint32_t)number) >= 0;
-}
-
-static int has_failed(const struct ccl_lead *lead)
-{
-    return ccl_clique_error(lead->exec->clique) != ncclSuccess;
 }
 
 static uint64_t bytes_of(const struct ccl_op *op)
@@ -119,7 +122,8 @@ static ncclResult_t await_word(struct ccl_lead *lead, const struct ccl_mail *mai
                                          : sent_word(lead, mail->pair, mail->number);
     if (mail->capture != 0)
         return ccl_device()->word_take(stream, graph_letter(lead, is_taken_word, mail));
-    return ccl_device()->word_wait(stream, word, (uint32_t)mail->number);
+    struct ccl_await number = {word, (uint32_t)mail->number, CCL_AWAIT_OTHERS};
+    return ccl_await(mail->op.comm, stream, &number);
 }
 
 /* ---- sending ---- */
@@ -129,8 +133,8 @@ static ncclResult_t wait_room(struct ccl_lead *lead, const struct ccl_mail *mail
 {
     if (mail->number <= CCL_MAIL_DEPTH) return ncclSuccess;
     while (!is_taken(lead, mail->pair, mail->number - CCL_MAIL_DEPTH)) {
-        if (has_failed(lead)) return ccl_clique_error(lead->exec->clique);
-        sched_yield();
+        if (ccl_lead_has_failed(lead)) return ccl_clique_error(lead->exec->clique);
+        if (!ccl_lead_work(lead)) sched_yield();
     }
     return ncclSuccess;
 }
@@ -237,23 +241,22 @@ static ncclResult_t take_all(struct ccl_lead *lead, struct ccl_mail *const *list
         if (list[i]->capture != 0) TRY(keep_for_graph(lead, list[i]));
     }
     if (list[0]->capture != 0) return ncclSuccess;
-    return ccl_track_add(&lead->exec->track, stream, NULL);
+    return ccl_track_add(&lead->exec->track, stream, CCL_TRACK_ALL);
 }
 
 /* The stream waits for the thread's copy. */
 static ncclResult_t leave_to_thread(struct ccl_lead *lead, const struct ccl_mail *mail)
 {
+    struct ccl_await taken = {taken_word(lead, mail->pair, mail->number), (uint32_t)mail->number,
+                              CCL_AWAIT_SELF};
     ncclResult_t rc;
     struct ccl_mail_job *job;
     TRY(CCL_NEW(&job, 1));
     job->mail = *mail;
     TRY_GOTO(rc, ccl_device()->event_make(&job->ready), fail);
     TRY_GOTO(rc, ccl_device()->base.event_record(job->ready, mail->op.stream), fail);
-    TRY_GOTO(rc,
-             ccl_device()->word_wait(mail->op.stream, taken_word(lead, mail->pair, mail->number),
-                                     (uint32_t)mail->number),
-             fail);
-    TRY_GOTO(rc, ccl_track_add(&lead->exec->track, mail->op.stream, NULL), fail);
+    TRY_GOTO(rc, ccl_await(mail->op.comm, mail->op.stream, &taken), fail);
+    TRY_GOTO(rc, ccl_track_add(&lead->exec->track, mail->op.stream, mail->op.comm->rank), fail);
     struct ccl_mail_job **end = &lead->mail_jobs;
     while (*end != NULL) end = &(*end)->next;
     *end = job;
@@ -270,9 +273,11 @@ ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed)
     for (struct ccl_mail_job **link = &lead->mail_jobs; *link != NULL;) {
         struct ccl_mail_job *job = *link;
         struct ccl_mail *mail = &job->mail;
-        int come = has_come(lead, mail);
+        int come = is_sent(lead, mail);
         ncclResult_t rc = ncclSuccess;
-        if (!come && !has_failed(lead)) {
+        /* The thread's stream waits for none that may wait for it. */
+        if (come) (void)ccl_device()->base.event_query(job->ready, &come);
+        if (!come && !ccl_lead_has_failed(lead)) {
             link = &job->next;
             continue;
         }
@@ -294,16 +299,47 @@ static int is_send(const struct ccl_mail *mail)
     return mail->op.coll == CCL_SEND;
 }
 
+/* A stream that waited for several senders at once would hold up each until the others have come to
+ * it, who may need that one to get there. So of several senders those are taken that are there. */
+static int can_be_taken(const struct ccl_lead *lead, const struct ccl_mail *mail)
+{
+    return mail->is_mixed && mail->capture == 0 ? is_sent(lead, mail) : has_come(lead, mail);
+}
+
+/* The first receive on the stream of receive i; `near` is one of them, mostly of that stream. */
+static struct ccl_mail *first_of_stream(struct ccl_lead *lead, size_t i, struct ccl_mail *near)
+{
+    struct ccl_mail *mail = near != NULL ? near : lead->mails;
+    cudaStream_t stream = lead->mails[i].op.stream;
+    if (is_send(mail) || mail->op.stream != stream)
+        for (mail = lead->mails; is_send(mail) || mail->op.stream != stream;) mail++;
+    return mail;
+}
+
+static void find_mixed(struct ccl_lead *lead)
+{
+    struct ccl_mail *first = NULL;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < lead->nmails; i++) {
+            struct ccl_mail *mail = &lead->mails[i];
+            if (is_send(mail)) continue;
+            first = first_of_stream(lead, i, first);
+            first->is_mixed |= first->pair != mail->pair;
+            mail->is_mixed = first->is_mixed;
+        }
+}
+
 /* All receives of the group have come, or the time is over. A graph takes what is there: its
  * receives are waited for. */
-static void park(const struct ccl_lead *lead)
+static void park(struct ccl_lead *lead)
 {
     uint64_t start_ns = ccl_clock_ns();
     for (size_t i = 0; i < lead->nmails; i++)
-        while (!is_send(&lead->mails[i]) && !has_come(lead, &lead->mails[i])) {
+        while (!is_send(&lead->mails[i]) && !can_be_taken(lead, &lead->mails[i])) {
             uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-            int is_late = past_us >= PARK_US && lead->mails[i].capture == 0;
-            if (is_late || has_failed(lead)) return;
+            int is_late = past_us >= ccl_park_us(&lead->mails[i].op) && lead->mails[i].capture == 0;
+            if (is_late || ccl_lead_has_failed(lead)) return;
+            (void)ccl_lead_work(lead);
             if (past_us >= SPIN_US) sched_yield();
         }
 }
@@ -319,7 +355,7 @@ static ncclResult_t take_stream(struct ccl_lead *lead, size_t first)
     for (size_t i = first; i < lead->nmails; i++) {
         struct ccl_mail *mail = &lead->mails[i];
         if (mail->is_over || is_send(mail) || mail->op.stream != stream) continue;
-        if (has_come(lead, mail)) list[n++] = mail;
+        if (can_be_taken(lead, mail)) list[n++] = mail;
     }
     if (n > 0) rc = take_all(lead, list, n, stream);
     for (size_t i = 0; i < n; i++) list[i]->is_over = 1;
@@ -338,6 +374,7 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
     struct ccl_lead *lead = exec->lead;
     for (size_t i = 0; i < lead->nmails; i++)
         if (is_send(&lead->mails[i])) TRY(speak(lead, &lead->mails[i]));
+    find_mixed(lead);
     park(lead);
     TRY(ccl_clique_error(exec->clique));
     for (size_t i = 0; i < lead->nmails; i++)
@@ -346,7 +383,8 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
         struct ccl_mail *mail = &lead->mails[i];
         if (!is_send(mail)) continue;
         TRY(await_taken(lead, mail));
-        if (mail->capture == 0) TRY(ccl_track_add(&exec->track, mail->op.stream, NULL));
+        if (mail->capture == 0)
+            TRY(ccl_track_add(&exec->track, mail->op.stream, mail->op.comm->rank));
     }
     lead->nmails = 0;
     return ncclSuccess;
@@ -354,9 +392,9 @@ ncclResult_t ccl_mail_flush(struct ccl_exec *exec)
 
 /* ---- the status ---- */
 
-int ccl_mail_waiting(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
-                     size_t bytes)
+int ccl_mail_waiting(const struct ncclComm *comm, int *peer, char *text, size_t bytes)
 {
+    const struct ccl_exec *exec = comm->exec;
     const struct ccl_lead *lead = exec->lead;
     uint16_t mine = local_of(exec, comm->rank);
     for (uint16_t its = 0; its < exec->nlocal; its++)
@@ -368,6 +406,7 @@ int ccl_mail_waiting(const struct ccl_exec *exec, const struct ncclComm *comm, c
             snprintf(text, bytes, "%s rank %d: waits for ranks %d (%s)",
                      sends ? "Send to" : "Recv from", rank, rank,
                      sends ? "takes no data" : "no data");
+            *peer = rank;
             return 1;
         }
     return 0;

@@ -13,8 +13,7 @@
 ncclResult_t ccl_mail_post(struct ccl_exec *exec, const struct ccl_record *record);
 /* After all records of a group end. Receives whose sender is late are left to the thread. */
 ncclResult_t ccl_mail_flush(struct ccl_exec *exec);
-/* The oldest message of a rank that is not over: 1 and a text. */
-int ccl_mail_waiting(const struct ccl_exec *exec, const struct ncclComm *comm, char *text,
-                     size_t bytes);
+/* The oldest message of a rank that is not over: 1, its peer and a text. */
+int ccl_mail_waiting(const struct ncclComm *comm, int *peer, char *text, size_t bytes);
 
 #endif

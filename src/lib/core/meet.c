@@ -4,12 +4,28 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/launch.h"
+#include "core/lead.h"
 #include "kernel/kernel.h"
+
+/* A collective of ranks in several processes: mostly another one's kernel would open the gates. */
+static int is_led(const struct ccl_set *set)
+{
+    return set->exec->lead != NULL && set->members[set->last].record.op.coll < CCL_NCOLLS;
+}
+
+static ncclResult_t fail_captures(const struct ccl_set *set, const struct ccl_op *op)
+{
+    return ccl_clique_fail(set->exec->clique, ncclInvalidUsage, 1,
+                           "nccl%s: rank %d: ranks of a process that shares its GPU with others "
+                           "are captured in one group and one graph",
+                           ccl_coll_name(op->coll), op->comm->rank);
+}
 
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
 {
     struct ccl_exec *exec = set->exec;
     struct ccl_member *m = &set->members[member];
+    if (is_led(set)) return fail_captures(set, &m->record.op);
     m->parked = m->own = 0;
     m->gated = 1;
     m->gate = &set->gates[set->ngates++];
@@ -27,18 +43,27 @@ static ncclResult_t raise_stream(struct ccl_exec *exec)
     const struct ccl_record *first = NULL;
     size_t kept = 0;
     uint32_t n = 0;
+    int rank = CCL_TRACK_ALL;
     for (size_t i = 0; i < exec->nholds; i++) {
         const struct ccl_member *m = &exec->holds[i].set->members[exec->holds[i].member];
+        int its = m->record.op.comm->rank;
         if (first == NULL) first = &m->record;
-        if (n < CCL_GATES_MAX && m->record.op.stream == first->op.stream)
-            gates[n++] = m->gate;
-        else
+        if (n == CCL_GATES_MAX || m->record.op.stream != first->op.stream) {
             exec->holds[kept++] = exec->holds[i];
+            continue;
+        }
+        rank = n == 0 || rank == its ? its : CCL_TRACK_ALL;
+        gates[n++] = m->gate;
     }
     exec->nholds = kept;
     TRY(ccl_launch_gates(gates, n, first->op.comm, first->op.stream));
     if (first->capture != 0) return ncclSuccess;
-    return ccl_track_add(&exec->track, first->op.stream, NULL);
+    return ccl_track_add(&exec->track, first->op.stream, rank);
+}
+
+ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member)
+{
+    return is_led(set) ? ccl_lead_hold(set, member) : ccl_meet_gate(set, member);
 }
 
 ncclResult_t ccl_meet_raise(struct ccl_exec *exec)
@@ -55,6 +80,9 @@ ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks)
         member->fresh = 0;
         if (ccl_device()->retires || member->record.capture != 0)
             TRY(ccl_meet_gate(set, i));
+        /* Messages that come behind on the stream may be what the others wait for. */
+        else if (set->exec->far.n > 0)
+            TRY(ccl_meet_late(set, i));
         else
             TRY(ccl_park_add(parks, set, i));
     }
@@ -85,13 +113,15 @@ static ncclResult_t fail_streams(struct ccl_clique *clique, const struct ccl_op 
                            send->comm->rank, recv->comm->rank, advice);
 }
 
-/* A gate in front of the kernel on the same stream would wait for ever. */
+/* A gate in front of the kernel, or of another gate for it, on the same stream would wait for ever.
+ */
 static ncclResult_t check_streams(struct ccl_set *set)
 {
     const struct ccl_op *last = &set->members[set->last].record.op;
     for (uint16_t i = 0; i < set->nmembers; i++) {
         const struct ccl_op *op = &set->members[i].record.op;
-        if (!set->members[i].gated || !is_same_stream(op, last)) continue;
+        int waits = set->members[i].gated || set->members[i].held || set->members[set->last].gated;
+        if (i == set->last || !waits || !is_same_stream(op, last)) continue;
         return fail_streams(set->exec->clique, op, last);
     }
     return ncclSuccess;
@@ -140,7 +170,8 @@ ncclResult_t ccl_meet_join(struct ccl_set *set, cudaStream_t stream)
     for (uint16_t i = 0; i < set->nmembers; i++) {
         struct ccl_member *member = &set->members[i];
         if (!needs_event(member, stream)) continue;
-        if (!member->own) TRY(device->event_record(member->ready, member->record.op.stream));
+        int is_recorded = member->own || member->held;
+        if (!is_recorded) TRY(device->event_record(member->ready, member->record.op.stream));
         TRY(device->stream_wait(stream, member->ready));
     }
     return ncclSuccess;
@@ -153,7 +184,7 @@ ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
     for (uint16_t i = 0; i < set->nmembers; i++) {
         struct ccl_member *member = &set->members[i];
         member->fresh = 0;
-        if (!needs_event(member, stream)) continue;
+        if (member->held || !needs_event(member, stream)) continue;
         if (!recorded) TRY(device->event_record(set->done, stream));
         recorded = 1;
         if (!member->own) TRY(device->stream_wait(member->record.op.stream, set->done));
@@ -161,7 +192,7 @@ ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
     /* A set with gates is used again when its kernel is done. */
     int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
     if (needs_end && !recorded) TRY(device->event_record(set->done, stream));
-    if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, NULL));
+    if (set->capture == 0) TRY(ccl_track_add(&set->exec->track, stream, CCL_TRACK_ALL));
     /* Release: parked threads find the recorded event, and their streams joined. */
     atomic_store_explicit(&set->is_launched, 1, memory_order_release);
     return ncclSuccess;

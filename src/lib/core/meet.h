@@ -15,6 +15,8 @@
  * up by the next ccl_meet_raise, at the same time: none of a group's operations waits for another
  * one that the program did not put before it. */
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member);
+/* A member parked in vain: a gate, or what stands for it where processes share a GPU. */
+ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member);
 ncclResult_t ccl_meet_raise(struct ccl_exec *exec);
 /* Members of an incomplete set that arrived in this group end wait for the others. */
 ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks);

@@ -108,15 +108,14 @@ static int shares_stream(const struct ccl_set_list *list, const struct ccl_set *
     return has_stream(list, stream_of(set, SENDER)) || has_stream(list, stream_of(set, RECEIVER));
 }
 
-/* Moves the first complete message, and those it is connected with by streams, to `together`. */
-static ncclResult_t take_together(struct ccl_messages *messages)
+/* Moves a complete message, and those it is connected with by streams, to `together`. */
+static ncclResult_t take_together(struct ccl_messages *messages, size_t first)
 {
     struct ccl_set_list *from = &messages->complete, *to = &messages->together;
     to->n = 0;
-    TRY(add_to(to, from->sets[0]));
-    from->sets[0] = NULL;
-    int more = is_together(to->sets[0]);
-    while (more) {
+    TRY(add_to(to, from->sets[first]));
+    from->sets[first] = NULL;
+    for (int more = 1; more;) {
         more = 0;
         for (size_t i = 0; i < from->n; i++) {
             struct ccl_set *set = from->sets[i];
@@ -186,30 +185,153 @@ static ncclResult_t launch_several(struct ccl_exec *exec, const struct ccl_set_l
     TRY(ccl_device()->base.event_record(first->done, stream));
     TRY(join_streams(list, stream, first->done));
     if (first->members[SENDER].record.capture != 0) return ncclSuccess;
-    return ccl_track_add(&exec->track, stream, NULL);
+    return ccl_track_add(&exec->track, stream, CCL_TRACK_ALL);
 }
 
-static ncclResult_t launch_alone(struct ccl_exec *exec, const struct ccl_set_list *list)
+static ncclResult_t fly(struct ccl_exec *exec, struct ccl_set *set)
 {
-    struct ccl_set *set = list->sets[0];
-    cudaStream_t stream = stream_of(set, set->last);
+    set->members[SENDER].fresh = set->members[RECEIVER].fresh = 0;
+    TRY(ccl_set_move(set, CCL_SET_LAUNCH));
+    ccl_set_fly(&exec->messages.sets, set);
+    return ncclSuccess;
+}
+
+/* Those of which both calls came in this group end; what is left has one. */
+static ncclResult_t launch_together(struct ccl_exec *exec)
+{
+    struct ccl_messages *messages = &exec->messages;
+    for (size_t first = 0; first < messages->complete.n;) {
+        if (!is_together(messages->complete.sets[first])) {
+            first++;
+            continue;
+        }
+        TRY(take_together(messages, first));
+        TRY(launch_several(exec, &messages->together));
+        for (size_t i = 0; i < messages->together.n; i++)
+            TRY(fly(exec, messages->together.sets[i]));
+    }
+    return ncclSuccess;
+}
+
+/* ---- messages whose calls came apart ---- */
+
+/* The member that called in this group end. */
+static uint16_t fresh_of(const struct ccl_set *set)
+{
+    return set->members[SENDER].fresh ? SENDER : RECEIVER;
+}
+
+/* Those of a list that are in this state: opened, or complete. */
+static size_t count_on(const struct ccl_set_list *list, enum ccl_set_state state,
+                       cudaStream_t stream)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct ccl_set *set = list->sets[i];
+        n += set->state == state && stream_of(set, fresh_of(set)) == stream;
+    }
+    return n;
+}
+
+/* The executor has so many idle streams of its own, or may make them. */
+static int has_sides(const struct ccl_messages *messages, size_t needed)
+{
+    size_t n = CCL_SIDES_MAX - messages->nsides;
+    for (size_t i = 0; n < needed && i < messages->nsides; i++) {
+        int is_idle = 0;
+        (void)ccl_device()->base.event_query(messages->sides[i].done, &is_idle);
+        n += is_idle != 0;
+    }
+    return n >= needed;
+}
+
+/* Each takes a kernel that may wait, of which a GPU runs 128 at a time: not for large groups. A
+ * graph has no other streams to go to. */
+static void find_crowded(const struct ccl_messages *messages, const struct ccl_set_list *list,
+                         enum ccl_set_state state)
+{
+    enum { MOST = 16, MOST_OF_ALL = 256 };
+    int is_small = messages->opened.n + messages->complete.n <= MOST_OF_ALL &&
+                   has_sides(messages, messages->complete.n);
+    for (size_t i = 0; i < list->n; i++) {
+        struct ccl_set *set = list->sets[i];
+        const struct ccl_record *record = &set->members[fresh_of(set)].record;
+        size_t n = 0;
+        if (set->state == state && record->capture == 0 && is_small)
+            n = count_on(&messages->opened, CCL_SET_GATHERING, record->op.stream) +
+                count_on(&messages->complete, CCL_SET_COMPLETE, record->op.stream);
+        set->is_crowded = n >= 2 && n <= MOST;
+    }
+}
+
+/* An idle stream: nothing that is launched there waits for anything else. One was counted. */
+static ncclResult_t find_side(struct ccl_messages *messages, struct ccl_side **out)
+{
+    for (size_t i = 0; i < messages->nsides; i++) {
+        int is_idle = 1;
+        *out = &messages->sides[i];
+        TRY(ccl_device()->base.event_query((*out)->done, &is_idle));
+        if (is_idle) return ncclSuccess;
+    }
+    if (messages->nsides == CCL_SIDES_MAX)
+        return ccl_err(ncclInternalError, "no stream is idle for a message");
+    struct ccl_side *side = &messages->sides[messages->nsides];
+    TRY(ccl_device()->base.stream_create(&side->stream));
+    ncclResult_t rc = ccl_device()->event_make(&side->done);
+    if (rc != ncclSuccess) {
+        ccl_device()->base.stream_destroy(side->stream);
+        return rc;
+    }
+    messages->nsides++;
+    *out = side;
+    return ncclSuccess;
+}
+
+static ncclResult_t launch_on(struct ccl_exec *exec, struct ccl_set *set, cudaStream_t stream)
+{
+    struct ccl_set_list alone = {.sets = &set, .n = 1};
     TRY(ccl_meet_join(set, stream));
-    TRY(launch_copies(exec, list, stream));
+    TRY(launch_copies(exec, &alone, stream));
     return ccl_meet_leave(set, stream);
 }
 
-static ncclResult_t launch_together(struct ccl_exec *exec)
+/* Its gates are up, or will be when their streams get there. */
+static ncclResult_t launch_beside(struct ccl_exec *exec, struct ccl_set *set)
 {
-    struct ccl_set_list *list = &exec->messages.together;
-    TRY(take_together(&exec->messages));
-    int alone = !is_together(list->sets[0]);
-    TRY(alone ? launch_alone(exec, list) : launch_several(exec, list));
-    for (size_t i = 0; i < list->n; i++) {
-        struct ccl_set *set = list->sets[i];
-        set->members[SENDER].fresh = set->members[RECEIVER].fresh = 0;
-        TRY(ccl_set_move(set, CCL_SET_LAUNCH));
-        ccl_set_fly(&exec->messages.sets, set);
+    struct ccl_side *side;
+    TRY(find_side(&exec->messages, &side));
+    TRY(launch_on(exec, set, side->stream));
+    return ccl_device()->base.event_record(side->done, side->stream);
+}
+
+/* No park: they would have to be joined by events, one after the other. */
+static ncclResult_t hold_at_once(struct ccl_set *set)
+{
+    uint16_t fresh = fresh_of(set);
+    set->members[fresh].fresh = 0;
+    return ccl_meet_gate(set, fresh);
+}
+
+/* All gates of crowded streams, before any kernel that waits for them. */
+static ncclResult_t hold_crowded(struct ccl_exec *exec)
+{
+    const struct ccl_set_list *lists[] = {&exec->messages.opened, &exec->messages.complete};
+    for (int l = 0; l < 2; l++)
+        for (size_t i = 0; i < lists[l]->n; i++)
+            if (lists[l]->sets[i]->is_crowded) TRY(hold_at_once(lists[l]->sets[i]));
+    return ccl_meet_raise(exec);
+}
+
+static ncclResult_t launch_apart(struct ccl_exec *exec)
+{
+    struct ccl_messages *messages = &exec->messages;
+    for (size_t i = 0; i < messages->complete.n; i++) {
+        struct ccl_set *set = messages->complete.sets[i];
+        TRY(set->is_crowded ? launch_beside(exec, set)
+                            : launch_on(exec, set, stream_of(set, set->last)));
+        TRY(fly(exec, set));
     }
+    messages->complete.n = 0;
     return ncclSuccess;
 }
 
@@ -227,12 +349,16 @@ static ncclResult_t check_self(const struct ccl_set *set)
 ncclResult_t ccl_messages_flush(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     struct ccl_messages *messages = &exec->messages;
-    while (messages->complete.n > 0) TRY(launch_together(exec));
+    TRY(launch_together(exec));
+    find_crowded(messages, &messages->opened, CCL_SET_GATHERING);
+    find_crowded(messages, &messages->complete, CCL_SET_COMPLETE);
+    TRY(hold_crowded(exec));
+    TRY(launch_apart(exec));
     for (size_t i = 0; i < messages->opened.n; i++) {
         struct ccl_set *set = messages->opened.sets[i];
         if (set->state != CCL_SET_GATHERING) continue;
         TRY(check_self(set));
-        TRY(ccl_meet_hold(set, parks));
+        if (!set->is_crowded) TRY(ccl_meet_hold(set, parks));
     }
     messages->opened.n = 0;
     return ncclSuccess;
@@ -259,6 +385,10 @@ void ccl_messages_free(struct ccl_exec *exec)
             ccl_set_fly(&messages->sets, set);
         }
     ccl_sets_free(&messages->sets);
+    for (size_t i = 0; i < messages->nsides; i++) {
+        ccl_device()->base.stream_destroy(messages->sides[i].stream);
+        ccl_device()->base.event_destroy(messages->sides[i].done);
+    }
     ccl_free(messages->queues);
     ccl_free(messages->opened.sets);
     ccl_free(messages->complete.sets);

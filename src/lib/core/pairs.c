@@ -182,7 +182,7 @@ static ncclResult_t add_half(struct ccl_party *party, const struct ccl_op *op)
         .src = op->in,
         .dst = op->out,
         .bytes = bytes_of(op),
-        .note = &op->comm->p2p_note,
+        .note = op->comm->p2p_note,
         .rank = (uint16_t)op->comm->rank,
         .role = is_send ? CCL_PAIR_SEND : CCL_PAIR_RECV,
     };
@@ -199,7 +199,14 @@ ncclResult_t ccl_pairs_post(struct ccl_exec *exec, const struct ccl_record *reco
     struct ccl_party *party;
     TRY(find_party(exec, op, &party));
     TRY(add_half(party, op));
+    return ccl_pairs_match(exec, op);
+}
+
+ncclResult_t ccl_pairs_match(struct ccl_exec *exec, const struct ccl_op *op)
+{
     if (exec->clique->topo->exec_of[op->root] != exec->index) return ncclSuccess;
+    if (exec->member_of[exec->view.slot_of[op->root] - exec->first_slot] == CCL_ELSEWHERE)
+        return ncclSuccess;
     int is_send = op->coll == CCL_SEND;
     struct ccl_queue *queue =
         queue_of(exec, is_send ? op->comm->rank : op->root, is_send ? op->root : op->comm->rank);
@@ -291,16 +298,19 @@ static ncclResult_t launch_party(struct ccl_party *party)
     return rc;
 }
 
+ncclResult_t ccl_pairs_check_self(struct ccl_exec *exec, int rank)
+{
+    const struct ccl_pending *pending = queue_of(exec, rank, rank)->head;
+    if (pending == NULL) return ncclSuccess;
+    return ccl_clique_fail(exec->clique, ncclInvalidUsage, 1,
+                           "rank %d %s itself without the matching call in the same group", rank,
+                           pending->coll == CCL_SEND ? "sends to" : "receives from");
+}
+
 static ncclResult_t check_self(struct ccl_exec *exec, const struct ccl_party *party)
 {
-    for (uint32_t i = 0; i < party->ncomms; i++) {
-        int rank = party->comms[i]->rank;
-        const struct ccl_pending *pending = queue_of(exec, rank, rank)->head;
-        if (pending != NULL)
-            return ccl_clique_fail(exec->clique, ncclInvalidUsage, 1,
-                                   "rank %d %s itself without the matching call in the same group",
-                                   rank, pending->coll == CCL_SEND ? "sends to" : "receives from");
-    }
+    for (uint32_t i = 0; i < party->ncomms; i++)
+        TRY(ccl_pairs_check_self(exec, party->comms[i]->rank));
     return ncclSuccess;
 }
 

@@ -26,6 +26,12 @@ ncclResult_t ccl_pairs_post(struct ccl_exec *exec, const struct ccl_record *reco
 /* After all records of a group end: launches a kernel for each party.
  * ncclInvalidUsage when a rank sends to itself without receiving it in the same group. */
 ncclResult_t ccl_pairs_flush(struct ccl_exec *exec);
+/* What does not depend on how a message is moved, also for core/far.c: compares the two calls of a
+ * message inside an executor of this process, and refuses those that would wait for each other on
+ * their stream; whether a rank has called both halves of its messages to itself. A group end ends
+ * with exec->ngroups one higher. */
+ncclResult_t ccl_pairs_match(struct ccl_exec *exec, const struct ccl_op *op);
+ncclResult_t ccl_pairs_check_self(struct ccl_exec *exec, int rank);
 void ccl_pairs_free(struct ccl_exec *exec);
 
 #endif

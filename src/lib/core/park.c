@@ -4,13 +4,27 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/await.h"
 #include "core/join.h"
 #include "core/meet.h"
 
 #include <sched.h>
 
 /* Calls of threads that work side by side come within microseconds. */
-enum { PARK_US = 1000, SPIN_US = 2 };
+enum { PARK_US = 1000, LONG_PARK_US = 100000, SPIN_US = 2 };
+
+/* Both handles of it. */
+static int is_legacy(cudaStream_t stream)
+{
+    return (uintptr_t)stream < CCL_STREAM_PER_THREAD;
+}
+
+uint64_t ccl_park_us(const struct ccl_op *op)
+{
+    if (ccl_device()->launches_block != NULL && ccl_device()->launches_block()) return UINT64_MAX;
+    int is_long = is_legacy(op->stream) || ccl_await_is_tight(op->comm->device);
+    return is_long ? LONG_PARK_US : PARK_US;
+}
 
 ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t member)
 {
@@ -36,29 +50,31 @@ enum outcome { LAUNCHED, CHOSEN, LATE };
  * when the communicator failed. Acquire pairs with the choice. */
 static enum outcome wait_launch(const struct ccl_set *set, uint16_t member, uint64_t start_ns)
 {
-    int no_gates = ccl_device()->launches_block != NULL && ccl_device()->launches_block();
+    uint64_t patience_us = ccl_park_us(&set->members[member].record.op);
     while (!is_launched(set)) {
         int chosen = atomic_load_explicit(&set->chosen, memory_order_acquire);
         if (chosen == member + 1) return CHOSEN;
         uint64_t past_us = (ccl_clock_ns() - start_ns) / 1000;
-        if (past_us >= PARK_US && (chosen != 0 || !no_gates)) return LATE;
+        if (past_us >= (chosen != 0 ? PARK_US : patience_us)) return LATE;
         if (ccl_clique_error(set->exec->clique) != ncclSuccess) return LATE;
         if (past_us >= SPIN_US) sched_yield();
     }
     return LAUNCHED;
 }
 
-static int device_of(const struct ccl_set *set)
+/* The others may be arriving this moment; the member's own call stands. */
+static int device_of(const struct ccl_park *park)
 {
-    return set->members[set->last].record.op.comm->device;
+    return park->set->members[park->member].record.op.comm->device;
 }
 
 /* For all members, unless another thread has done it meanwhile. */
-static ncclResult_t launch(struct ccl_set *set)
+static ncclResult_t launch(const struct ccl_park *park)
 {
+    struct ccl_set *set = park->set;
     struct ccl_exec *exec = set->exec;
     void *before;
-    TRY(ccl_device()->enter(device_of(set), &before));
+    TRY(ccl_device()->enter(device_of(park), &before));
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     if (rc == ncclSuccess && !is_launched(set)) rc = ccl_join_launch(exec);
@@ -94,7 +110,7 @@ static int end_park(const struct ccl_park *park, uint64_t start_ns, ncclResult_t
     struct ccl_set *set = park->set;
     enum outcome outcome = wait_launch(set, park->member, start_ns);
     if (outcome == LATE) return 0;
-    *rc = outcome == CHOSEN ? launch(set) : go_on(set, park->member);
+    *rc = outcome == CHOSEN ? launch(park) : go_on(set, park->member);
     drop(set);
     return 1;
 }
@@ -108,7 +124,7 @@ static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *par
         struct ccl_set *set = parks->list[i].set;
         if (set->exec != exec || is_launched(set)) continue;
         if (set->state == CCL_SET_GATHERING)
-            TRY(ccl_meet_gate(set, parks->list[i].member));
+            TRY(ccl_meet_late(set, parks->list[i].member));
         else
             TRY(ccl_join_launch(exec));
     }
@@ -119,7 +135,7 @@ static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *par
 static ncclResult_t leave(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     void *before;
-    ncclResult_t rc = ccl_device()->enter(device_of(parks->list[0].set), &before);
+    ncclResult_t rc = ccl_device()->enter(device_of(&parks->list[0]), &before);
     int entered = rc == ncclSuccess;
     ccl_exec_lock(exec);
     if (rc == ncclSuccess) rc = gate_late(exec, parks);

@@ -8,7 +8,7 @@
 #ifndef CCL_CORE_PARK_H
 #define CCL_CORE_PARK_H
 
-#include "nccl.h"
+#include "core/core.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +25,10 @@ struct ccl_parks {
     size_t n, room;
 };
 
+/* How long a call waits for others before it leaves its stream to wait: a moment. Longer where its
+ * stream would hold up others meanwhile: the legacy default stream, or one of few hardware queues;
+ * and without end where a launch waits for its kernel. */
+uint64_t ccl_park_us(const struct ccl_op *op);
 /* Adds a member to `parks`. Lock of the executor held. */
 ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t member);
 /* Waits for all of them, without any lock, and empties the list. */

@@ -7,6 +7,10 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "core/schedule.h"
+#include "core/zones.h"
+#include "kernel/size.h"
+
+#include <string.h>
 
 static_assert((int)CCL_ALL_REDUCE == (int)CCL_SCHED_ALL_REDUCE &&
                   (int)CCL_SCATTER == (int)CCL_SCHED_SCATTER,
@@ -35,9 +39,53 @@ static ncclResult_t get_conn(struct ccl_exec *exec, const struct ccl_link *link,
     return ncclSuccess;
 }
 
+static ncclResult_t check_far(const struct ccl_exec *exec, const struct ccl_plan *plan)
+{
+    const struct ccl_sched *sched = &plan->sched;
+    if (ccl_cuda_fits(sched->steps, sched->nsteps, sched->nlinks, exec->view.nranks) &&
+        ccl_size_place(plan->slot_bytes, sched->pack) > 0)
+        return ncclSuccess;
+    return ccl_err(
+        ncclInvalidUsage,
+        "nccl%s: %s on %u ranks and %u GPUs is more than a kernel takes (%d connections, "
+        "%d buffers a step)",
+        ccl_coll_name(plan->coll), plan->name, exec->view.nranks, exec->view.nexecs,
+        CCL_CUDA_MAX_LINKS, CCL_CUDA_MAX_SIDE);
+}
+
+/* Steps and ends for a GPU. A process that does not lead the executor runs none of its kernels. */
+static ncclResult_t bind_far(struct ccl_exec *exec, struct ccl_plan *plan)
+{
+    const struct ccl_sched *sched = &plan->sched;
+    size_t nchannels = exec->clique->nchannels, steps_bytes = sched->nsteps * sizeof *sched->steps;
+    TRY(check_far(exec, plan));
+    if (exec->ends == NULL) return ncclSuccess;
+    plan->table_at = (steps_bytes + 15) / 16 * 16;
+    plan->bytes = plan->table_at + nchannels * sched->nlinks * sizeof(struct ccl_cuda_conn *);
+    TRY(ccl_device()->words_alloc((void **)&plan->original, plan->bytes));
+    TRY(ccl_device()->flags_alloc((void **)&plan->on_device, plan->bytes));
+    memcpy(plan->original, sched->steps, steps_bytes);
+    struct ccl_cuda_conn **table = (void *)(plan->original + plan->table_at);
+    for (uint16_t c = 0; c < nchannels; c++)
+        for (uint32_t l = 0; l < sched->nlinks; l++)
+            *table++ = ccl_zones_end(exec, &sched->links[l], c, plan->proto);
+    return ncclSuccess;
+}
+
+/* A graph whose operations come first copies at each replay: nothing is known of the order in which
+ * graphs run. */
+ncclResult_t ccl_plan_send(struct ccl_plan *plan, cudaStream_t stream, uint64_t capture)
+{
+    if (plan->second != NULL) TRY(ccl_plan_send(plan->second, stream, capture));
+    if (plan->is_sent) return ncclSuccess;
+    plan->is_sent = capture == 0;
+    return ccl_device()->base.copy(plan->on_device, plan->original, plan->bytes, stream);
+}
+
 static ncclResult_t bind_conns(struct ccl_exec *exec, struct ccl_plan *plan)
 {
     uint32_t nlinks = plan->sched.nlinks;
+    if (ccl_clique_spans(exec->clique)) return bind_far(exec, plan);
     if (nlinks == 0) return ncclSuccess;
     uint16_t nchannels = exec->clique->nchannels;
     TRY(CCL_NEW(&plan->conns, (size_t)nchannels * nlinks));
@@ -52,6 +100,8 @@ static void free_plan(struct ccl_plan *plan)
 {
     ccl_sched_free(&plan->sched);
     ccl_free(plan->conns);
+    ccl_device()->flags_free(plan->on_device);
+    ccl_device()->words_free(plan->original);
     ccl_free(plan);
 }
 
@@ -79,12 +129,23 @@ fail:
     return rc;
 }
 
+static enum ccl_cost_place place_of(const struct ccl_clique *clique)
+{
+    if (!ccl_clique_spans(clique))
+        return ccl_clique_is_whole(clique) ? CCL_COST_IN_PROCESS : CCL_COST_ACROSS;
+    switch (ccl_zones_link(clique)) {
+    case CCL_LINK_NONE: return CCL_COST_GPU_HOST;
+    case CCL_LINK_ATOMIC: return CCL_COST_GPU_NVLINK;
+    default: return CCL_COST_GPU_PEER;
+    }
+}
+
 static struct ccl_pick_args ask(const struct ccl_exec *exec, enum ccl_coll coll, int root)
 {
     const struct ccl_clique *clique = exec->clique;
     return (struct ccl_pick_args){
         .sched = {&exec->view, (enum ccl_sched_coll)coll, root, clique->slot_bytes},
-        .across = !ccl_clique_is_whole(clique),
+        .place = place_of(clique),
         .choice = &clique->choice,
     };
 }
@@ -118,6 +179,8 @@ static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op,
 {
     *wanted = (struct ccl_plan){.coll = op->coll, .root = op->root};
     wanted->program = ccl_schedule_find(exec->clique, &asked->sched);
+    if (wanted->program != NULL && !ccl_cost_has_proto(asked->place, wanted->program->proto))
+        return ccl_plan_fail_empty(exec, op);
     if (wanted->program != NULL) {
         wanted->name = wanted->program->algo;
         wanted->proto = wanted->program->proto;
@@ -158,7 +221,7 @@ ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64
     struct ccl_pick_args asked = ask(exec, op->coll, op->root);
     asked.bytes = bytes;
     TRY(choose(exec, op, &asked, &wanted));
-    if (wanted.algo == &ccl_algo_direct && asked.across) {
+    if (wanted.algo == &ccl_algo_direct && asked.place == CCL_COST_ACROSS) {
         asked.certain = 1;
         TRY(choose(exec, op, &asked, &second));
         TRY(find_plan(exec, &second, &wanted.second));

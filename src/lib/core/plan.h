@@ -15,7 +15,12 @@ struct ccl_plan {
     enum ccl_proto proto;
     uint32_t slot_bytes;
     struct ccl_sched sched;
-    struct ccl_conn **conns; /* [nchannels][nlinks] */
+    struct ccl_conn **conns; /* [nchannels][nlinks] on host devices */
+    /* On several GPUs: steps, then the same table of ends, as the device has them; the host's
+     * original is memory that streams copy from. */
+    char *on_device, *original;
+    size_t bytes, table_at;
+    int is_sent;             /* an eager launch has copied them */
     struct ccl_plan *second; /* runs instead when a buffer is out of reach; NULL: none is */
 };
 
@@ -31,6 +36,9 @@ ncclResult_t ccl_plan_fail_empty(const struct ccl_exec *exec, const struct ccl_o
  * ncclInvalidUsage when nothing that NCCL_ALGO and NCCL_PROTO leave can do it. */
 ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes,
                           struct ccl_plan **out);
+/* Before a kernel on several GPUs: what it reads of the plan is copied, on its stream, unless an
+ * earlier launch has done so. `capture` as of the launch. */
+ncclResult_t ccl_plan_send(struct ccl_plan *plan, cudaStream_t stream, uint64_t capture);
 void ccl_plan_free(struct ccl_exec *exec);
 
 #endif

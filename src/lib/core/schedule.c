@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
+#include "core/zones.h"
 #include "kernel/size.h"
 
 #include <errno.h>
@@ -80,6 +81,7 @@ const struct ccl_program *ccl_schedule_find(const struct ccl_clique *clique,
 static const char *name_transport(const struct ccl_clique *clique, int has_links)
 {
     if (!has_links) return "memory";
+    if (ccl_clique_spans(clique)) return ccl_zones_link(clique) == CCL_LINK_NONE ? "shm" : "p2p";
     if (ccl_clique_is_whole(clique)) return "p2p";
     return clique->topo->nprocs == clique->topo->nexecs ? "shm" : "p2p+shm";
 }
@@ -96,11 +98,14 @@ static ncclResult_t find_latest(ncclComm_t comm, const char *function, struct cc
     if (latest->nchannels == 0)
         return ccl_err(ncclInvalidUsage, "%s: rank %d has not run a collective", function,
                        comm->rank);
-    uint64_t second = __atomic_load_n(&comm->exec->second, __ATOMIC_RELAXED);
+    uint64_t second = __atomic_load_n(&comm->exec->words->second, __ATOMIC_RELAXED);
     if (latest->plan != NULL && latest->plan->second != NULL && second == latest->ticket + 1)
         latest->plan = latest->plan->second;
     return ncclSuccess;
 }
+
+static const char *const join_names[] = {
+    [CCL_JOIN_NONE] = "none", [CCL_JOIN_EVENTS] = "events", [CCL_JOIN_GATES] = "gates"};
 
 ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choice)
 {
@@ -118,6 +123,7 @@ ncclResult_t chorus_comm_last_choice(ncclComm_t comm, struct chorus_choice *choi
         .protocol = has_links ? ccl_proto_name(proto) : "-",
         .transport = name_transport(comm->clique, has_links),
         .channels = latest.nchannels,
+        .join = join_names[latest.join],
     };
     return ncclSuccess;
 }

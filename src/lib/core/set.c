@@ -106,11 +106,13 @@ ncclResult_t ccl_set_take(struct ccl_sets *sets, struct ccl_exec *exec, uint16_t
     set->next = NULL;
     set->narrived = set->ngates = 0;
     set->capture = 0;
+    set->told = (struct ccl_told){NULL, 0, NULL};
     atomic_store_explicit(&set->is_launched, 0, memory_order_relaxed);
     atomic_store_explicit(&set->chosen, 0, memory_order_relaxed);
     for (uint16_t i = 0; i < nmembers; i++) {
         struct ccl_member *member = &set->members[i];
-        member->arrived = member->fresh = member->gated = member->parked = member->own = 0;
+        member->arrived = member->fresh = member->gated = member->parked = 0;
+        member->own = member->held = 0;
     }
     *out = set;
     return ncclSuccess;

@@ -34,6 +34,13 @@ struct ccl_member {
     chorus_event_t ready;                  /* made at first use, kept with the set */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
     uint8_t own;                           /* parked on a stream that only its thread may use */
+    uint8_t held;                          /* its stream waits by core/lead.h */
+};
+
+/* The kernel's end tells others by a word of the host, and counts its CTAs beside. */
+struct ccl_told {
+    uint32_t *word; /* NULL: nobody is told */
+    uint32_t value, *arrived;
 };
 
 struct ccl_set {
@@ -44,13 +51,15 @@ struct ccl_set {
     enum ccl_set_state state;
     uint16_t nmembers, narrived, last; /* last: the one who completed the set */
     uint16_t ngates;                   /* in use */
+    uint16_t is_crowded;     /* a message whose caller's stream has others in the group end */
     _Atomic int refs;        /* kernel and gates that have not retired, members that park */
     _Atomic int is_launched; /* for those */
     _Atomic int chosen;      /* the parked member whose thread is to launch it, plus 1; 0: none */
     uint64_t capture;        /* that it was launched in; 0: eager */
     chorus_event_t done;     /* recorded by the launch */
     uint32_t *arrived;       /* lanes of the kernel that have ended */
-    struct ccl_gate *gates;  /* [nmembers], in the order of their gating */
+    struct ccl_told told;
+    struct ccl_gate *gates;     /* [nmembers], in the order of their gating */
     struct ccl_member *members; /* [nmembers] */
 };
 

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-/* The same handle is another stream in each thread: there the thread names it. */
-static const void *name_stream(cudaStream_t stream)
+/* Of the default stream of a thread the thread is the name. */
+const void *ccl_track_name(cudaStream_t stream)
 {
     static _Thread_local char of_thread;
     return (uintptr_t)stream == CCL_STREAM_PER_THREAD ? &of_thread : (const void *)stream;
@@ -21,10 +21,11 @@ static int is_done(struct ccl_track_entry *entry)
 }
 
 /* One of this stream, or one whose stream is idle. */
-static struct ccl_track_entry *find_entry(struct ccl_track *track, const void *name)
+static struct ccl_track_entry *find_entry(struct ccl_track *track, const void *name, int rank)
 {
     for (size_t i = 0; i < track->n; i++)
-        if (track->entries[i].stream == name) return &track->entries[i];
+        if (track->entries[i].stream == name && track->entries[i].rank == rank)
+            return &track->entries[i];
     for (size_t i = 0; i < track->n; i++)
         if (is_done(&track->entries[i])) return &track->entries[i];
     return NULL;
@@ -41,23 +42,26 @@ static ncclResult_t add_entry(struct ccl_track *track, struct ccl_track_entry **
     return ncclSuccess;
 }
 
-ncclResult_t ccl_track_add(struct ccl_track *track, cudaStream_t stream, chorus_event_t *event)
+ncclResult_t ccl_track_add(struct ccl_track *track, cudaStream_t stream, int rank)
 {
     if (ccl_device()->retires) return ncclSuccess;
-    const void *name = name_stream(stream);
-    struct ccl_track_entry *entry = find_entry(track, name);
+    const void *name = ccl_track_name(stream);
+    struct ccl_track_entry *entry = find_entry(track, name, rank);
     if (entry == NULL) TRY(add_entry(track, &entry));
     entry->stream = name;
+    entry->rank = rank;
     TRY(ccl_device()->base.event_record(entry->event, stream));
     entry->is_armed = 1;
-    if (event != NULL) *event = entry->event;
     return ncclSuccess;
 }
 
-int ccl_track_is_idle(struct ccl_track *track)
+int ccl_track_is_idle(struct ccl_track *track, int rank)
 {
-    for (size_t i = 0; i < track->n; i++)
-        if (!is_done(&track->entries[i])) return 0;
+    for (size_t i = 0; i < track->n; i++) {
+        struct ccl_track_entry *entry = &track->entries[i];
+        int counts = rank == CCL_TRACK_ALL || entry->rank == CCL_TRACK_ALL || entry->rank == rank;
+        if (counts && !is_done(entry)) return 0;
+    }
     return 1;
 }
 

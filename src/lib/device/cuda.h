@@ -32,6 +32,9 @@ ncclResult_t ccl_cuda_flags_free(void *memory);
 ncclResult_t ccl_cuda_words_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_cuda_words_free(void *memory);
 
+/* cuda_zone.c */
+extern const struct ccl_zone_ops ccl_zones_cuda;
+
 /* cuda_stream.c */
 ncclResult_t ccl_cuda_stream_create(cudaStream_t *stream);
 ncclResult_t ccl_cuda_stream_destroy(cudaStream_t stream);
@@ -46,6 +49,8 @@ ncclResult_t ccl_cuda_event_make(chorus_event_t *event);
 ncclResult_t ccl_cuda_event_destroy(chorus_event_t event);
 ncclResult_t ccl_cuda_event_record(chorus_event_t event, cudaStream_t stream);
 ncclResult_t ccl_cuda_event_sync(chorus_event_t event);
+ncclResult_t ccl_cuda_event_record_outside(chorus_event_t event, cudaStream_t stream);
+ncclResult_t ccl_cuda_stream_wait_outside(cudaStream_t stream, chorus_event_t event);
 ncclResult_t ccl_cuda_event_query(chorus_event_t event, int *done);
 ncclResult_t ccl_cuda_event_elapsed(chorus_event_t from, chorus_event_t to, float *milliseconds);
 

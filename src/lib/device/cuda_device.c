@@ -123,6 +123,51 @@ static uint32_t count_lanes(int device)
     return (uint32_t)n;
 }
 
+/* As the driver reads its variable when it starts. */
+static uint32_t count_connections(void)
+{
+    enum { DEFAULT = 8, MOST = 32 };
+    static uint32_t known_n; /* 0: not asked yet; whoever asks finds the same */
+    uint32_t n = __atomic_load_n(&known_n, __ATOMIC_RELAXED);
+    if (n != 0) return n;
+    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    int asked = text != NULL ? atoi(text) : DEFAULT;
+    n = asked < 1 ? DEFAULT : asked > MOST ? MOST : (uint32_t)asked;
+    __atomic_store_n(&known_n, n, __ATOMIC_RELAXED);
+    return n;
+}
+
+/* A driver that does not know of MPS counts as if it were there. */
+static int is_under_mps(int device)
+{
+    enum { MPS_ENABLED = 133 };       /* cudaDevAttrMpsEnabled, since CUDA 12 */
+    static int known_as[MAX_DEVICES]; /* 0: not asked yet, 1: no, 2: yes */
+    int answer = 1, as = 0;
+    if (device < MAX_DEVICES) as = __atomic_load_n(&known_as[device], __ATOMIC_RELAXED);
+    if (as != 0) return as == 2;
+    enum cudaDeviceAttr attribute = (enum cudaDeviceAttr)MPS_ENABLED;
+    if (cudaDeviceGetAttribute(&answer, attribute, device) != cudaSuccess) (void)cudaGetLastError();
+    if (device < MAX_DEVICES)
+        __atomic_store_n(&known_as[device], answer != 0 ? 2 : 1, __ATOMIC_RELAXED);
+    return answer != 0;
+}
+
+static struct ccl_queues count_queues(int device)
+{
+    return (struct ccl_queues){.n = count_connections(), .are_shared = is_under_mps(device)};
+}
+
+static ncclResult_t get_capability(int device, int *capability)
+{
+    int major, minor;
+    TRY(ccl_cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                       "cudaDeviceGetAttribute"));
+    TRY(ccl_cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                       "cudaDeviceGetAttribute"));
+    *capability = 10 * major + minor;
+    return ncclSuccess;
+}
+
 static ncclResult_t launch(cudaStream_t stream, const struct ccl_launch_spec *spec)
 {
     return ccl_cuda_check((cudaError_t)spec->cuda(spec->args, stream), "kernel launch");
@@ -191,6 +236,7 @@ static const struct ccl_foreign_ops foreign = {
     .import_close = ccl_import_close,
     .import_buffer = ccl_import_buffer,
     .import_unpin = ccl_import_unpin,
+    .import_read = ccl_import_read,
     .import_collect = ccl_import_collect,
     .staging_can_stand_for = ccl_staging_can_stand_for,
     .staging_take = ccl_staging_take,
@@ -231,8 +277,12 @@ const struct ccl_device_ops ccl_device_cuda = {
     .identity = get_identity,
     .lanes = count_lanes,
     .stream_device = ccl_cuda_stream_device,
+    .queues = count_queues,
+    .capability = get_capability,
     .capture = ccl_cuda_stream_capture,
     .event_make = ccl_cuda_event_make,
+    .event_record_outside = ccl_cuda_event_record_outside,
+    .stream_wait_outside = ccl_cuda_stream_wait_outside,
     .flags_alloc = ccl_cuda_flags_alloc,
     .flags_free = ccl_cuda_flags_free,
     .words_alloc = ccl_cuda_words_alloc,
@@ -243,6 +293,7 @@ const struct ccl_device_ops ccl_device_cuda = {
     .word_wait = ccl_cuda_word_wait,
     .word_take = ccl_cuda_word_take,
     .foreign = &foreign,
+    .zones = &ccl_zones_cuda,
     .launch = launch,
     .launches_block = launches_block,
     .arena = get_arena,

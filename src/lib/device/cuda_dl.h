@@ -19,6 +19,7 @@
     X(cuDeviceGetUuid)                                                                             \
     X(cuMemAddressFree)                                                                            \
     X(cuMemAddressReserve)                                                                         \
+    X(cuMemCreate)                                                                                 \
     X(cuMemExportToShareableHandle)                                                                \
     X(cuMemGetAddressRange)                                                                        \
     X(cuMemImportFromShareableHandle)                                                              \
@@ -28,6 +29,7 @@
     X(cuMemSetAccess)                                                                              \
     X(cuMemUnmap)                                                                                  \
     X(cuPointerGetAttributes)                                                                      \
+    X(cuStreamGetCtx)                                                                              \
     X(cuStreamWaitValue32)                                                                         \
     X(cuStreamWriteValue32)
 

@@ -93,9 +93,11 @@ ncclResult_t ccl_import_buffer(struct ccl_importer *importer, const struct ccl_f
 /* Takes no lock and makes no CUDA call; NULL is fine. */
 void ccl_import_unpin(struct ccl_region *region);
 
+/* Reads what the importer was sent, so that its exporter can send more. */
+ncclResult_t ccl_import_read(struct ccl_importer *importer);
 /* Reads what the importer (NULL: none) was sent, and unmaps what is not pinned and was freed by
  * its owner, or lost its last importer, or is beyond the limits and was not used for the longest
- * time. May take milliseconds; not for the path of an operation. */
+ * time. May take milliseconds, and wait for all that the device does. */
 ncclResult_t ccl_import_collect(struct ccl_importer *importer);
 
 /* How much may stay mapped in the process: 1,024 regions and 256 GiB unless set. */

@@ -201,15 +201,19 @@ ncclResult_t ccl_import_buffer(struct ccl_importer *importer, const struct ccl_f
     return rc;
 }
 
-ncclResult_t ccl_import_collect(struct ccl_importer *importer)
+ncclResult_t ccl_import_read(struct ccl_importer *importer)
 {
     ncclResult_t rc = ncclSuccess;
-    if (importer != NULL) {
-        pthread_mutex_lock(&importer->lock);
-        if (!importer->is_broken) rc = read_waiting(importer);
-        if (rc != ncclSuccess) importer->is_broken = 1;
-        pthread_mutex_unlock(&importer->lock);
-    }
+    pthread_mutex_lock(&importer->lock);
+    if (!importer->is_broken) rc = read_waiting(importer);
+    if (rc != ncclSuccess) importer->is_broken = 1;
+    pthread_mutex_unlock(&importer->lock);
+    return rc;
+}
+
+ncclResult_t ccl_import_collect(struct ccl_importer *importer)
+{
+    ncclResult_t rc = importer != NULL ? ccl_import_read(importer) : ncclSuccess;
     ncclResult_t collect_rc = ccl_region_collect();
     return rc != ncclSuccess ? rc : collect_rc;
 }

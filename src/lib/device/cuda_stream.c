@@ -7,6 +7,8 @@
 #include "device/cuda.h"
 
 #include "base/err.h"
+#include "device/cuda_dl.h"
+#include "device/cuda_share.h"
 
 static cudaEvent_t event_of(chorus_event_t event)
 {
@@ -51,9 +53,22 @@ ncclResult_t ccl_cuda_stream_wait(cudaStream_t stream, chorus_event_t event)
     return ccl_cuda_check(cudaStreamWaitEvent(stream, event_of(event), 0), "cudaStreamWaitEvent");
 }
 
+/* The runtime works in the current context, and so do events and kernels that meet the stream.
+ * Default streams are those of whatever context is current. */
+static ncclResult_t find_context(cudaStream_t stream, int *is_current)
+{
+    CUcontext its = NULL, current = NULL;
+    *is_current = 1;
+    if ((uintptr_t)stream <= CCL_STREAM_PER_THREAD) return ncclSuccess;
+    TRY(CCL_DRIVER(cuCtxGetCurrent, &current));
+    TRY(CCL_DRIVER(cuStreamGetCtx, stream, &its));
+    *is_current = its == current;
+    return ncclSuccess;
+}
+
 /* The runtime tells since CUDA 12.8; built by an older one, a stream counts as one of the current
  * device. */
-ncclResult_t ccl_cuda_stream_device(cudaStream_t stream, int *device)
+static ncclResult_t find_device(cudaStream_t stream, int *device)
 {
 #if CUDART_VERSION >= 12080
     return ccl_cuda_check(cudaStreamGetDevice(stream, device), "cudaStreamGetDevice");
@@ -61,6 +76,16 @@ ncclResult_t ccl_cuda_stream_device(cudaStream_t stream, int *device)
     (void)stream;
     return ccl_cuda_check(cudaGetDevice(device), "cudaGetDevice");
 #endif
+}
+
+ncclResult_t ccl_cuda_stream_device(cudaStream_t stream, int *device)
+{
+    int current, of_stream, is_current;
+    TRY(ccl_cuda_check(cudaGetDevice(&current), "cudaGetDevice"));
+    TRY(find_device(stream, &of_stream));
+    TRY(find_context(stream, &is_current));
+    *device = of_stream == current && !is_current ? CCL_STREAM_OF_OTHER_CONTEXT : of_stream;
+    return ncclSuccess;
 }
 
 /* The same call has had two forms. */
@@ -117,14 +142,31 @@ ncclResult_t ccl_cuda_event_record(chorus_event_t event, cudaStream_t stream)
     return ccl_cuda_check(cudaEventRecord(event_of(event), stream), "cudaEventRecord");
 }
 
+ncclResult_t ccl_cuda_event_record_outside(chorus_event_t event, cudaStream_t stream)
+{
+    return ccl_cuda_check(
+        cudaEventRecordWithFlags(event_of(event), stream, cudaEventRecordExternal),
+        "cudaEventRecordWithFlags");
+}
+
+ncclResult_t ccl_cuda_stream_wait_outside(cudaStream_t stream, chorus_event_t event)
+{
+    return ccl_cuda_check(cudaStreamWaitEvent(stream, event_of(event), cudaEventWaitExternal),
+                          "cudaStreamWaitEvent");
+}
+
 ncclResult_t ccl_cuda_event_sync(chorus_event_t event)
 {
     return ccl_cuda_check(cudaEventSynchronize(event_of(event)), "cudaEventSynchronize");
 }
 
+/* Beside a capture of any thread that is not relaxed a query would fail and spoil the capture. */
 ncclResult_t ccl_cuda_event_query(chorus_event_t event, int *done)
 {
-    return check_query(cudaEventQuery(event_of(event)), "cudaEventQuery", done);
+    enum cudaStreamCaptureMode mode = ccl_share_relax();
+    ncclResult_t rc = check_query(cudaEventQuery(event_of(event)), "cudaEventQuery", done);
+    ccl_share_restore(mode);
+    return rc;
 }
 
 ncclResult_t ccl_cuda_event_elapsed(chorus_event_t from, chorus_event_t to, float *milliseconds)

@@ -55,7 +55,18 @@ struct ccl_arena {
 /* The handle that means another stream in each thread. */
 enum { CCL_STREAM_PER_THREAD = 2 };
 
+/* Instead of a stream's device: it belongs to a context of the program's own. */
+enum { CCL_STREAM_OF_OTHER_CONTEXT = -1 };
+
+/* Queues of the hardware that the streams of a process on one device share. A stream at whose head
+ * stands a wait holds one. */
+struct ccl_queues {
+    uint32_t n;
+    int are_shared; /* with other processes (MPS), so that n tells nothing */
+};
+
 struct ccl_foreign_ops;
+struct ccl_zone_ops;
 
 struct ccl_device_ops {
     struct chorus_devices base;
@@ -70,12 +81,21 @@ struct ccl_device_ops {
     ncclResult_t (*identity)(int device, char text[64]);
     /* How many lanes run at once with profit. */
     uint32_t (*lanes)(int device);
-    /* The device of a stream; ncclInvalidArgument for a handle that is no stream. */
+    /* The device of a stream, or CCL_STREAM_OF_OTHER_CONTEXT; ncclInvalidArgument for a handle that
+     * is no stream. */
     ncclResult_t (*stream_device)(cudaStream_t stream, int *device);
+    /* NULL: each stream has a queue of its own, as far as calls go. */
+    struct ccl_queues (*queues)(int device);
+    /* The compute capability of a GPU, 90 for 9.0. NULL: no GPU. */
+    ncclResult_t (*capability)(int device, int *capability);
     /* *capture = which capture the stream is part of; 0: it runs. NULL: streams only run. */
     ncclResult_t (*capture)(cudaStream_t stream, uint64_t *capture);
     /* An event that only orders work: it keeps no time. */
     ncclResult_t (*event_make)(chorus_event_t *event);
+    /* For streams that capture: the graph records the event when it runs, or waits for what was
+     * recorded outside of it. NULL: streams only run. */
+    ncclResult_t (*event_record_outside)(chorus_event_t event, cudaStream_t stream);
+    ncclResult_t (*stream_wait_outside)(cudaStream_t stream, chorus_event_t event);
     /* Zeroed memory of the current device for what kernels of one device tell each other, which
      * the host may not touch on a GPU; and zeroed words that the host and kernels of all devices
      * share. */
@@ -93,6 +113,7 @@ struct ccl_device_ops {
     /* For graphs, which cannot count: waits until the word is 1 and makes it 0 again. */
     ncclResult_t (*word_take)(cudaStream_t stream, uint32_t *word);
     const struct ccl_foreign_ops *foreign; /* device/foreign.h; NULL: there is none */
+    const struct ccl_zone_ops *zones;      /* device/zone.h; NULL: there are none */
 
     ncclResult_t (*launch)(cudaStream_t stream, const struct ccl_launch_spec *spec);
     /* A launch returns when the kernel is done (CUDA_LAUNCH_BLOCKING): a gate would hold its

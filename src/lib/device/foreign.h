@@ -18,6 +18,7 @@ struct ccl_foreign_ops {
                                   size_t bytes, const struct ccl_sock_wait *wait,
                                   struct ccl_imported *out);
     void (*import_unpin)(struct ccl_region *region);
+    ncclResult_t (*import_read)(struct ccl_importer *importer);
     ncclResult_t (*import_collect)(struct ccl_importer *importer);
     int (*staging_can_stand_for)(const void *address);
     ncclResult_t (*staging_take)(size_t bytes, struct ccl_staging **out);

@@ -10,6 +10,7 @@
 #ifndef CCL_KERNEL_CUDA_CONN_H
 #define CCL_KERNEL_CUDA_CONN_H
 
+#include "kernel/dev.h"
 #include "kernel/work.h"
 
 /* ---- connections ---- */
@@ -78,6 +79,39 @@ struct ccl_cuda_meet {
     uint64_t spare[3];
 };
 
+/* ---- messages ---- */
+
+/* One half of a message between ranks of two executors. Its bytes are cut into as many parts as
+ * lanes pay, a connection each; both halves know the bytes and so cut alike. */
+struct ccl_cuda_half {
+    char *buffer;
+    uint64_t bytes;
+    struct ccl_cuda_conn *ends; /* [nlanes] of the pair of ranks, in one direction */
+    uint16_t peer;              /* rank */
+    uint8_t is_send, is_next;   /* is_next: goes behind the half before it, over the same ends */
+    uint16_t run, spare;        /* number of the row of such halves that it is in */
+};
+
+enum { CCL_CUDA_LANE_BYTES = 32 << 10 }; /* bytes of a message that are worth a lane */
+
+CCL_DEVICE uint32_t ccl_cuda_lanes(uint64_t bytes, uint32_t nlanes)
+{
+    uint64_t wanted = bytes / CCL_CUDA_LANE_BYTES;
+    return wanted > nlanes ? nlanes : wanted > 1 ? (uint32_t)wanted : 1;
+}
+
+/* All halves of one launch, which progress side by side: rows of halves times lanes are tasks, and
+ * each CTA looks at its share of them in turn. Arguments of the kernel. */
+enum { CCL_CUDA_HALVES = 120, CCL_CUDA_TASKS = 128 /* of a CTA */ };
+struct ccl_cuda_pairs {
+    const struct ccl_cuda_half *list; /* NULL: `halves`; else memory of the host that GPUs reach */
+    const uint32_t *abort_word;
+    uint32_t *error;
+    uint64_t *note;
+    uint32_t nhalves, nruns, nlanes, slot_bytes, nctas, spare;
+    struct ccl_cuda_half halves[CCL_CUDA_HALVES];
+};
+
 /* ---- limits ---- */
 
 /* Of a schedule with several executors on GPUs. */
@@ -86,10 +120,35 @@ enum {
     CCL_CUDA_MAX_SIDE = 2 * CCL_MAX_LOCAL, /* sources, or targets, of a step; slots that meet */
 };
 
+static inline uint32_t ccl_cuda_count_buffers(const struct ccl_range *range)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < 2; i++)
+        if (range[i].space != CCL_NONE) n += range[i].count;
+    return n;
+}
+
+/* 1 when a schedule for several executors can run on GPUs; `steps` as the algorithm built them, in
+ * memory of the host. */
+static inline int ccl_cuda_fits(const struct ccl_step *steps, uint32_t nsteps, uint32_t nlinks,
+                                uint32_t nslots)
+{
+    if (nlinks > CCL_CUDA_MAX_LINKS) return 0;
+    for (uint32_t i = 0; i < nsteps; i++) {
+        const struct ccl_step *step = &steps[i];
+        if (step->kind == CCL_MEET && nslots > CCL_CUDA_MAX_SIDE) return 0;
+        if (ccl_cuda_count_buffers(step->in) > CCL_CUDA_MAX_SIDE) return 0;
+        if (ccl_cuda_count_buffers(step->out) > CCL_CUDA_MAX_SIDE) return 0;
+    }
+    return 1;
+}
+
 #ifndef __cplusplus
 static_assert(sizeof(struct ccl_cuda_flags) <= CCL_CUDA_RING_AT, "slots follow the flags");
 static_assert(sizeof(struct ccl_cuda_conn) == 64, "ABI of connections");
 static_assert(sizeof(struct ccl_cuda_meet) == 64, "ABI of meetings");
+static_assert(sizeof(struct ccl_cuda_half) == 32, "ABI of halves");
+static_assert(sizeof(struct ccl_cuda_pairs) <= 4000, "messages fit the launch arguments");
 #endif
 
 #endif

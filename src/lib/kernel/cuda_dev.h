@@ -26,6 +26,18 @@ static __device__ __forceinline__ void store_release_gpu(uint32_t *flag, uint32_
     asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
 }
 
+static __device__ __forceinline__ uint32_t load_acquire_sys(const uint32_t *flag)
+{
+    uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+    return value;
+}
+
+static __device__ __forceinline__ void store_release_sys(uint32_t *flag, uint32_t value)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
+}
+
 static __device__ __forceinline__ void store_relaxed_gpu(uint32_t *flag, uint32_t value)
 {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");

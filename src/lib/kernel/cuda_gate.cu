@@ -1,4 +1,5 @@
-/* cuda_gate.cu: the kernel that holds a member's stream while kernels of its executor run. */
+/* cuda_gate.cu: the kernels that hold a member's stream while kernels of its executor run, in this
+ * process or in another one. */
 #include "kernel/cuda_join.h"
 #include "kernel/kernel.h"
 
@@ -12,4 +13,12 @@ extern "C" __global__ void __launch_bounds__(CCL_GATES_MAX)
     uint32_t before = gate->gone;
     store_release_gpu(&gate->raised, before + 1);
     spin_while(&gate->gone, before, args.abort_word);
+}
+
+/* By a word of the host, which a kernel, a stream or a processor sets. The acquire pairs with their
+ * release. */
+extern "C" __global__ void __launch_bounds__(1)
+    ccl_cuda_await(const __grid_constant__ struct ccl_await_args args)
+{
+    while ((int32_t)(load_acquire_sys(args.word) - args.value) < 0) continue;
 }

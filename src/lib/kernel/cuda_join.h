@@ -32,18 +32,26 @@ static __device__ __forceinline__ int join_wait(const struct ccl_gate *gates, ui
     return __syncthreads_and(is_there);
 }
 
-/* The last CTA to get here lets the members go; `arrived` is 0 again then. The fences order the
- * results of all CTAs before that. */
-static __device__ __forceinline__ void join_leave(struct ccl_gate *gates, uint32_t ngates,
-                                                  uint32_t *arrived)
+/* Whom the kernel tells that it is done, of struct ccl_work or ccl_local_args. */
+template <class A> static __device__ __forceinline__ bool join_tells(const A &args)
+{
+    return args.ngates > 0 || args.done != NULL;
+}
+
+/* The last CTA to get here lets the members go, in this process and in others; `arrived` is 0 again
+ * then. The fences order the results of all CTAs before that. The word lies in memory of the host:
+ * the release publishes them to streams of other processes. */
+template <class A> static __device__ __forceinline__ void join_leave(const A &args)
 {
     __syncthreads();
     if (threadIdx.x != 0) return;
     __threadfence();
-    if (atomicInc(arrived, gridDim.x - 1) != gridDim.x - 1) return;
+    if (atomicInc(args.arrived, gridDim.x - 1) != gridDim.x - 1) return;
     __threadfence();
 #pragma unroll 1
-    for (uint32_t i = 0; i < ngates; i++) store_relaxed_gpu(&gates[i].gone, gates[i].gone + 1);
+    for (uint32_t i = 0; i < args.ngates; i++)
+        store_relaxed_gpu(&args.gates[i].gone, args.gates[i].gone + 1);
+    if (args.done != NULL) store_release_sys(args.done, args.done_value);
 }
 
 #endif

@@ -23,6 +23,8 @@ extern "C" {
 CUDA_TYPES(DECLARE)
 DECLARE(0, copy)
 __global__ void ccl_cuda_gate(const struct ccl_gates_args);
+__global__ void ccl_cuda_await(const struct ccl_await_args);
+__global__ void ccl_cuda_pairs(const struct ccl_cuda_pairs);
 }
 
 struct kernel_row {
@@ -59,6 +61,8 @@ int ccl_cuda_load(void)
 {
     struct cudaFuncAttributes attributes;
     cudaError_t rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_gate);
+    if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_await);
+    if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_pairs);
     if (rc == cudaSuccess) rc = load_kernel(&copy_kernel);
     for (int i = 0; i < NKERNELS && rc == cudaSuccess; i++) rc = load_kernel(&kernels[i]);
     return rc;
@@ -131,11 +135,12 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
     struct ccl_local_args args;
     uint32_t done = 0, nsteps = work->body[0].nsteps;
     int has_work = work->count_elems > 0 && nsteps > 0;
-    if (!has_work && work->ngates == 0) return cudaSuccess;
+    int tells = work->ngates > 0 || work->done != NULL;
+    if (!has_work && !tells) return cudaSuccess;
     do {
         done += ccl_local_fill(&args, work, done, kernel->elem_bytes);
         args.arrived = target->arrived;
-        args.is_last = work->ngates > 0 && done >= nsteps;
+        args.is_last = tells && done >= nsteps;
         const struct local_grid *grid =
             copies ? &copy_grid : choose_grid(work, &args, kernel->elem_bytes, target->nsms);
         cudaError_t rc = launch_steps(&args, function, grid, target);
@@ -145,27 +150,6 @@ int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_tar
 }
 
 /* ---- several executors ---- */
-
-static uint32_t count_buffers(const struct ccl_range range[2])
-{
-    uint32_t n = 0;
-    for (int i = 0; i < 2; i++)
-        if (range[i].space != CCL_NONE) n += range[i].count;
-    return n;
-}
-
-int ccl_cuda_sched_fits(const struct ccl_step *steps, uint32_t nsteps, uint32_t nlinks,
-                        uint32_t nslots)
-{
-    if (nlinks > CCL_CUDA_MAX_LINKS) return 0;
-    for (uint32_t i = 0; i < nsteps; i++) {
-        const struct ccl_step *step = &steps[i];
-        if (step->kind == CCL_MEET && nslots > CCL_CUDA_MAX_SIDE) return 0;
-        if (count_buffers(step->in) > CCL_CUDA_MAX_SIDE) return 0;
-        if (count_buffers(step->out) > CCL_CUDA_MAX_SIDE) return 0;
-    }
-    return 1;
-}
 
 /* Threads for an item each of the largest piece, but few enough for two CTAs an SM. */
 static uint32_t choose_threads(const struct ccl_work *work)
@@ -223,10 +207,33 @@ int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream)
                             : ccl_cuda_launch_local(work, &target);
 }
 
+/* Threads for a vector each of the largest part that a slot takes. */
+int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream)
+{
+    enum { LEAST = 128 };
+    const struct ccl_cuda_pairs *pairs = (const struct ccl_cuda_pairs *)args;
+    const struct ccl_cuda_half *list = pairs->list != NULL ? pairs->list : pairs->halves;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < pairs->nhalves; i++)
+        if (list[i].bytes > most) most = list[i].bytes;
+    if (most > pairs->slot_bytes) most = pairs->slot_bytes;
+    uint32_t threads = (uint32_t)(most / 16 + WARP - 1) / WARP * WARP;
+    if (threads < LEAST) threads = LEAST;
+    if (threads > CCL_SCHED_MAX_THREADS) threads = CCL_SCHED_MAX_THREADS;
+    ccl_cuda_pairs<<<pairs->nctas, threads, 0, stream>>>(*pairs);
+    return cudaPeekAtLastError();
+}
+
 int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream)
 {
     const struct ccl_gates_args *gates = (const struct ccl_gates_args *)args;
     ccl_cuda_gate<<<1, gates->ngates, 0, stream>>>(*gates);
+    return cudaPeekAtLastError();
+}
+
+int ccl_cuda_kernel_await(const void *args, cudaStream_t stream)
+{
+    ccl_cuda_await<<<1, 1, 0, stream>>>(*(const struct ccl_await_args *)args);
     return cudaPeekAtLastError();
 }
 

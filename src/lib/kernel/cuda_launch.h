@@ -13,7 +13,7 @@ struct CUstream_st;
 /* Where an operation runs. */
 struct ccl_cuda_target {
     struct CUstream_st *stream;
-    uint32_t *arrived; /* device memory of the executor, zero; NULL: operations without gates */
+    uint32_t *arrived; /* device memory of the executor, zero; NULL: works that tell nobody */
     uint32_t nsms;
     uint32_t max_ctas; /* 0: as many as pay */
 };
@@ -30,21 +30,16 @@ int ccl_cuda_load(void);
 int ccl_cuda_reduces(int type, int capability);
 
 /* Launches the first body of a work. Steps and buffers of `work` are copied; steps may lie in host
- * memory. Its gates lie in device memory, its abort word in memory of the host that the GPU reads;
- * turn, boards, note and error are not used. */
+ * memory. Its gates lie in device memory, its abort word and `done` in memory of the host that the
+ * GPU reaches; turn, boards, note and error are not used. */
 int ccl_cuda_launch_local(const struct ccl_work *work, const struct ccl_cuda_target *target);
-
-/* 1 when a schedule for several executors can run on GPUs; `steps` as the algorithm built them, in
- * memory of the host. */
-int ccl_cuda_sched_fits(const struct ccl_step *steps, uint32_t nsteps, uint32_t nlinks,
-                        uint32_t nslots);
 
 /* Launches a work of an executor that has others to talk to: a CTA a channel, all of which run at
  * once with those of the others. Steps, connections and meetings lie in memory of the device
- * (cuda_conn.h), abort word, error, note and `second` in memory of the host that the GPU reaches.
- * Kernels of an executor that share connections or meetings run in the order of their launches,
- * which the caller sees to; turn and boards are not used. The flags CCL_WORK_NEAR and
- * CCL_WORK_COPIES are the caller's. */
+ * (cuda_conn.h, which says what fits), abort word, error, note and `second` in memory of the host
+ * that the GPU reaches. Kernels of an executor that share connections or meetings run in the order
+ * of their launches, which the caller sees to; turn and boards are not used. The flags
+ * CCL_WORK_NEAR and CCL_WORK_COPIES are the caller's. */
 int ccl_cuda_launch_sched(const struct ccl_work *work, const struct ccl_cuda_target *target);
 
 /* Holds a stream at a gate until the executor's kernel is done or the communicator aborted. */

@@ -253,7 +253,7 @@ template <class T, class C> LOCAL_OP void run_local(const ccl_local_args &args)
 {
     if (args.ngates > 0 && !join_wait(args.gates, args.ngates, args.abort_word)) return;
     run_passes<T, C>(args);
-    if (args.is_last) join_leave(args.gates, args.ngates, args.arrived);
+    if (args.is_last) join_leave(args);
 }
 
 #undef LOCAL_OP

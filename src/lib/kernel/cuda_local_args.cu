@@ -125,6 +125,8 @@ uint32_t ccl_local_fill(struct ccl_local_args *args, const struct ccl_work *work
     args->gates = work->gates;
     args->ngates = work->ngates;
     args->abort_word = work->abort_word;
+    args->done = work->done;
+    args->done_value = work->done_value;
     args->divisor = work->divisor;
     args->op = work->redop;
     args->has_lengths = (work->flags & CCL_WORK_LENGTHS) != 0;

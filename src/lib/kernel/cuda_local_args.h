@@ -33,27 +33,28 @@ struct ccl_local_deal {
     uint32_t unit_tiles, next_units, next_tiles;
 };
 
-enum { CCL_LOCAL_ARGS_BYTES = 4000, CCL_LOCAL_BODY_BYTES = CCL_LOCAL_ARGS_BYTES - 88 };
+enum { CCL_LOCAL_ARGS_BYTES = 4000, CCL_LOCAL_BODY_BYTES = CCL_LOCAL_ARGS_BYTES - 104 };
 
 struct ccl_local_args {
     uint64_t block_bytes;       /* each unit moves a block from each source to each target; the
                                    most that one does when each has a length of its own */
     struct ccl_gate *gates;     /* [ngates] of device memory */
     const uint32_t *abort_word; /* of the host; may be NULL */
-    uint32_t *arrived;          /* CTAs that are done, back at 0 when all are; NULL without gates */
-    uint32_t nunits, pairs;     /* units; units of a step (the most that one has) */
+    uint32_t *arrived;      /* CTAs that are done, back at 0 when all are; NULL: nobody is told */
+    uint32_t *done;         /* of the host, is told by done_value; may be NULL */
+    uint32_t nunits, pairs; /* units; units of a step (the most that one has) */
     struct ccl_local_deal vectors, elements; /* elements: what no vector moves */
     uint32_t divisor;
     uint32_t steps_at; /* bytes into `words` */
     uint32_t ntiles;   /* with lengths: of all units */
-    uint32_t tile_bytes;
+    uint32_t tile_bytes, done_value, spare;
     uint16_t ngates;
-    uint8_t is_last;    /* of the launches of an operation: lets the gates go */
+    uint8_t is_last;    /* of the launches of an operation: tells that it is done */
     uint8_t op;         /* enum ccl_redop_kind */
     uint8_t is_aligned; /* all buffers and blocks start at 16 bytes */
     uint8_t elem_bytes; /* of a copy: what all are aligned to, up to 4 */
     uint8_t has_lengths;
-    uint8_t spare[1];
+    uint8_t spare_byte;
     uint64_t words[CCL_LOCAL_BODY_BYTES / 8]; /* slots, then steps */
 };
 

@@ -119,7 +119,7 @@ template <class T> SCHED_OP void run_sched(const ccl_work &args)
     if (args.ngates > 0 && !join_wait(args.gates, args.ngates, args.abort_word)) return;
     open_work(args, shared);
     run_channel<T>(shared);
-    if (args.ngates > 0) join_leave(args.gates, args.ngates, args.arrived);
+    if (join_tells(args)) join_leave(args);
 }
 
 #undef SCHED_OP

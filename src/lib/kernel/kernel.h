@@ -22,6 +22,12 @@ struct ccl_gates_args {
     struct ccl_gate *gates[CCL_GATES_MAX];
 };
 
+/* On a GPU, stays until a word in memory of the host is `value` or later. */
+struct ccl_await_args {
+    const uint32_t *word;
+    uint32_t value;
+};
+
 /* The same for GPUs, where the library was built with CUDA: they launch the kernel. */
 #ifdef CCL_CUDA
 #define CCL_CUDA_KERNEL(name) (name)
@@ -30,8 +36,12 @@ extern "C" {
 #endif
 /* Loads all of them to the current device (cuda_launch.h). */
 int ccl_cuda_load(void);
+/* Whether a GPU of this compute capability reduces a type (cuda_launch.h). */
+int ccl_cuda_reduces(int type, int capability);
 int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
 int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_await(const void *args, cudaStream_t stream);
+int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream); /* struct ccl_cuda_pairs */
 #ifdef __cplusplus
 }
 #endif

@@ -228,6 +228,7 @@ struct ccl_work {
     struct ccl_meet *meets; /* [nchannels], NULL: nothing meets; on a GPU struct ccl_cuda_meet */
     struct ccl_gate *gates; /* [ngates] raised before the first step, let go at the end */
     uint32_t *arrived;      /* GPU: CTAs that are done; back at 0 after the last */
+    uint32_t *done; /* GPU: becomes done_value at the end, for other processes; may be NULL */
     const uint32_t *abort_word;
     uint64_t *note;       /* what it waits for, for chorus_comm_status */
     uint64_t *second;     /* set to ticket + 1 when the second body runs */
@@ -239,7 +240,7 @@ struct ccl_work {
     uint64_t signature;                    /* equal on all executors that run the same operation */
     const struct ccl_board *const *boards; /* [nexecs]; NULL: nobody to disagree with */
     struct ccl_call call;
-    uint32_t divisor;
+    uint32_t divisor, done_value;
     uint16_t nchannels, nbodies;
     uint16_t first_local, nlocal, nslots, nexecs, self, ngates;
     uint8_t type, redop, flags;

@@ -70,10 +70,28 @@ static int same_proc(const struct ccl_peer *a, const struct ccl_peer *b)
 }
 
 /* A GPU is one device in whatever process. */
-static int same_exec(const struct ccl_peer *a, const struct ccl_peer *b)
+static int same_device(const struct ccl_peer *a, const struct ccl_peer *b)
 {
     int meets = a->is_gpu ? a->host_id == b->host_id : same_proc(a, b);
     return meets && strncmp(a->identity, b->identity, sizeof a->identity) == 0;
+}
+
+static int same_exec(const struct ccl_peer *a, const struct ccl_peer *b)
+{
+    return a->part == b->part && same_device(a, b);
+}
+
+/* CHORUS_GPU_SPLIT: ranks of a GPU as if they were on several. All processes see the same. */
+static void split_devices(struct ccl_topo *topo)
+{
+    for (int r = 0; r < topo->nranks; r++) {
+        struct ccl_peer *peer = &topo->peers[r];
+        int before = 0;
+        peer->part = 0;
+        if (!peer->is_gpu || peer->split == 0) continue;
+        for (int q = 0; q < r; q++) before += same_device(&topo->peers[q], peer);
+        peer->part = before / peer->split;
+    }
 }
 
 /* Numbers the groups of equal peers by their lowest rank; returns how many there are. */
@@ -127,6 +145,7 @@ ncclResult_t ccl_topo_build(const struct ccl_peer *peers, int nranks, struct ccl
     topo->nranks = (uint16_t)nranks;
     TRY_GOTO(rc, CCL_NEW(&topo->peers, (size_t)nranks), fail);
     memcpy(topo->peers, peers, (size_t)nranks * sizeof *peers);
+    split_devices(topo);
     TRY_GOTO(rc, CCL_NEW(&topo->rank_of, (size_t)nranks), fail);
     TRY_GOTO(rc, CCL_NEW(&topo->slot_of, (size_t)nranks), fail);
     TRY_GOTO(rc, CCL_NEW(&topo->exec_of, (size_t)nranks), fail);

@@ -19,8 +19,11 @@ struct ccl_peer {
     int32_t device;
     int32_t max_channels; /* that its configuration allows */
     int32_t is_gpu;       /* the device is a GPU; else a host device */
+    int32_t capability;   /* of the GPU, 90 for 9.0; 0: none */
     int32_t has_arena;    /* its process has memory that others can map */
     char identity[64];    /* of the device; equal texts form an executor */
+    int32_t split;        /* so many ranks of a GPU form an executor; 0: all */
+    int32_t part;         /* which of those; set by ccl_topo_build */
 };
 
 struct ccl_topo {

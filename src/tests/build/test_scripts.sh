@@ -9,9 +9,13 @@ trap 'rm -rf "$work"' EXIT
 unset CHORUS_SETUP
 
 for script in setup run plot bench bench-plot bare tidy check-all check-compilers \
-    check-layers dist gpu-bars bench-gpu gpu-plot sanitize machine; do
+    check-layers dist gpu-bars bench-gpu gpu-plot sanitize machine sweep; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
     expect "$script is a valid script" 0 '' sh -n scripts/$script
+done
+
+for script in regress compare plots iters; do
+    expect "$script --help" 0 "^scripts/$script" scripts/$script --help
 done
 
 expect "setup can be skipped" 0 "skipped, CHORUS_SETUP=0" env CHORUS_SETUP=0 scripts/setup
@@ -87,20 +91,6 @@ if command -v gnuplot >/dev/null 2>&1; then
     echo '{"results": []}' >"$work/none.json"
     expect "plot refuses a record without rows" 1 "no rows in" \
         scripts/plot "$work/none.json" "$work/none"
-    mkdir -p "$work/site/scripts" "$work/site/results/2026-01-31-some-machine"
-    cp scripts/plot "$work/site/scripts/"
-    expect "plot --all without records" 0 "no committed record" "$work/site/scripts/plot" --all
-    for name in all_reduce gather; do
-        cp "$work/record.json" "$work/site/results/2026-01-31-some-machine/$name.json"
-    done
-    echo "not of a record" >"$work/site/results/all_reduce-1.json"
-    echo "no times" >"$work/site/results/2026-01-31-some-machine/check-all.json"
-    expect "plot --all draws committed records" 0 \
-        "^plots: plots/2026-01-31-some-machine/gather.svg" "$work/site/scripts/plot" --all
-    same "plot --all: a folder per record folder, nothing else" \
-        "all_reduce.png all_reduce.svg gather.png gather.svg" \
-        "$(cd "$work/site/plots/2026-01-31-some-machine" && echo *)"
-    same "plot --all leaves ignored records out" 2026-01-31-some-machine "$(ls "$work/site/plots")"
 else
     skip "plot" "no gnuplot in PATH"
 fi

@@ -65,6 +65,7 @@ static void check_ran(struct kit *kit, enum kit_coll coll, const char *ran)
         if (ran[0] != '\0') CHECK_STR(choice.algorithm, ran);
         CHECK_EQ(choice.channels, 1);
         int is_direct = strcmp(choice.algorithm, "direct") == 0;
+        CHECK_STR(choice.join, "none"); /* each has a device of its own */
         CHECK_STR(choice.transport, is_direct ? "memory" : "p2p");
         CHECK_STR(choice.collective, kit_name(coll) + strlen("nccl"));
     }

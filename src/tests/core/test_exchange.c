@@ -2,6 +2,7 @@
  * broadcasts in a group, several communicators in one, one side grouped and the other not, no
  * group at all, opposite orders. */
 #include "core/procs.h"
+#include "unit/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static void check_matrix(struct kit_rank *rank, uint32_t seed)
 
 static void run_matrices(struct kit *kit, int rounds)
 {
-    if (kit_is_slow()) rounds /= 5;
+    if (kit_is_slow() || test_on_gpu()) rounds /= 5;
     for (int round = 0; round < rounds; round++) {
         uint32_t seed = 4000u + (uint32_t)round;
         for (int r = 0; r < kit->nranks; r++) fill_matrix(&kit->ranks[r], seed);
@@ -149,8 +150,7 @@ static void run_casts(struct kit *kit)
     char *buffers[KIT_MAX_RANKS];
     for (int r = 0; r < kit->nranks; r++) {
         size_t at = 0;
-        buffers[r] = malloc(total + 1);
-        CHECK(buffers[r] != NULL);
+        buffers[r] = test_memory_alloc(total + 1);
         memset(buffers[r], 0x44, total + 1);
         for (int c = 0; c < CASTS; at += cast_size(c++))
             if (c % n == kit->ranks[r].rank) memset(buffers[r] + at, c, cast_size(c));
@@ -171,8 +171,8 @@ static void run_casts(struct kit *kit)
             for (size_t i = 0; i < cast_size(c); i++)
                 if (at[i] != (char)c) FAIL("rank %d, broadcast %d, byte %zu", r, c, i);
         CHECK_EQ(*at, 0x44);
-        free(buffers[r]);
     }
+    for (int r = 0; r < kit->nranks; r++) test_memory_free(buffers[r]);
 }
 
 static void child_casts(void)
@@ -289,16 +289,16 @@ struct swap {
 
 static void swap_rank(struct kit_rank *rank, size_t bytes, int order)
 {
-    char *from = malloc(bytes), *to = malloc(bytes), mine = (char)(40 + rank->rank);
-    CHECK(from != NULL && to != NULL);
+    char *from = test_memory_alloc(bytes), *to = test_memory_alloc(bytes);
+    char mine = (char)(40 + rank->rank);
     memset(from, mine, bytes);
     memset(to, 0, bytes);
     swap_with(rank, to, from, bytes, order);
     kit_sync(rank);
     memset(from, 81 - mine, bytes);
     CHECK_MEM(to, from, bytes);
-    free(from);
-    free(to);
+    test_memory_free(from);
+    test_memory_free(to);
 }
 
 static void swap_one(void *arg, int i)
@@ -379,7 +379,9 @@ static void test_ever(void)
     struct procs procs;
     kit_open(&kit, 2, 2, LONG_BYTES);
     wait_for_ever(&kit);
-    for (int r = 0; r < 2; r++) kit_await_status(kit.ranks[r].comm, "(takes no data)");
+    /* On a GPU both messages are kernels by now. */
+    const char *status = test_on_gpu() ? "running" : "(takes no data)";
+    for (int r = 0; r < 2; r++) kit_await_status(kit.ranks[r].comm, status);
     for (int r = 0; r < 2; r++) {
         CHECK_OK(ncclCommAbort(kit.ranks[r].comm));
         kit.ranks[r].comm = NULL;
@@ -401,34 +403,52 @@ static void swap_token(struct kit_rank *rank, const int32_t *token, int32_t *got
     CHECK_OK(ncclGroupEnd());
 }
 
+/* The id of another communicator, through one that is there. */
+static ncclUniqueId spread_id(struct kit_rank *rank)
+{
+    ncclUniqueId id;
+    void *given = kit_given(rank, rank->in);
+    if (rank->rank == 0) {
+        CHECK_OK(ncclGetUniqueId(&id));
+        memcpy(rank->in, &id, sizeof id);
+        kit_push(rank, sizeof id);
+    }
+    CHECK_OK(ncclBroadcast(given, given, sizeof id, ncclInt8, 0, rank->comm, rank->stream));
+    kit_sync(rank);
+    kit_pull(rank, sizeof id);
+    memcpy(&id, rank->in, sizeof id);
+    return id;
+}
+
 static void child_opposite(void)
 {
     struct kit a, b;
     struct kit_op op = kit_simple(KIT_ALL_REDUCE, BLOCK);
-    ncclUniqueId ids[2];
     int me = proc_index();
     proc_open(&a, 1, BLOCK);
-    if (me == 0) CHECK_OK(ncclGetUniqueId(&ids[0]));
-    CHECK_OK(ncclBroadcast(&ids[0], &ids[1], sizeof ids[0], ncclInt8, 0, a.ranks[0].comm,
-                           a.ranks[0].stream));
-    kit_sync(&a.ranks[0]);
+    ncclUniqueId id = spread_id(&a.ranks[0]);
     b.nranks = 1;
     kit_rank_open(&b.ranks[0], 2, me, BLOCK);
-    CHECK_OK(ncclCommInitRank(&b.ranks[0].comm, 2, ids[1], me));
+    CHECK_OK(ncclCommInitRank(&b.ranks[0].comm, 2, id, me));
+    int32_t *tokens = test_memory_alloc(4 * sizeof *tokens), *got = tokens + 2;
     for (int round = 0; round < 40; round++) {
         struct kit_rank *first = me == 0 ? &a.ranks[0] : &b.ranks[0];
         struct kit_rank *second = me == 0 ? &b.ranks[0] : &a.ranks[0];
-        int32_t token = round * 2 + me, got[2] = {-1, -1};
+        for (int i = 0; i < 2; i++) {
+            tokens[i] = round * 2 + me;
+            got[i] = -1;
+        }
         kit_prepare(first, &op);
         kit_prepare(second, &op);
         CHECK_OK(kit_call(first, &op));
         CHECK_OK(kit_call(second, &op));
-        swap_token(first, &token, &got[0]);
-        swap_token(second, &token, &got[1]);
+        swap_token(first, &tokens[0], &got[0]);
+        swap_token(second, &tokens[1], &got[1]);
         kit_check(first, &op);
         kit_check(second, &op);
         for (int i = 0; i < 2; i++) CHECK_EQ(got[i], round * 2 + 1 - me);
     }
+    test_memory_free(tokens);
     kit_close(&a);
     kit_close(&b);
 }

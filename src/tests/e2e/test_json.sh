@@ -25,7 +25,7 @@ perf all_reduce -b 8 -e 1K -f 4 -g 4 -J "$json"
 want_code 0
 want_err "j\.json"
 want 'not valid' valid_json "$json"
-query .schema_version 1
+query .schema_version 2
 query .status passed
 query .error null
 query '.results | length' 4
@@ -88,7 +88,7 @@ end
 # into a pipe, which has no such limit.
 begin '-J: a full disk in mid-run: exit 3 naming the file, which stays valid'
 fresh
-sh -c 'trap "" XFSZ; ulimit -f 12; "$@" 2>"$0"; echo "code $?"' "$err" \
+sh -c 'trap "" XFSZ; ulimit -f 20; "$@" 2>"$0"; echo "code $?"' "$err" \
     "$(driver all_reduce)" -b 8 -e 64K -f 2 -n 2 -N 5 -g 2 -J "$json" </dev/null | cat >"$out"
 want_out '^code 3$'
 want_err "^all_reduce_perf: option -J: cannot write $json"

@@ -50,12 +50,26 @@ static void make(struct torture *t, int b)
     block->memory = memories[draw(t, TEST_COUNT(memories))];
     block->is_live = 1;
     int is_chunks = block->memory == KIT_CHUNKS || block->memory == KIT_PRIVATE;
+    int is_whole = is_chunks || draw(t, 4) == 0;
     block->bytes =
-        is_chunks ? (1 + draw(t, MAX_CHUNKS)) * KIT_CHUNK : 1 + (draw(t, 8 << 20) >> draw(t, 16));
+        is_whole ? (1 + draw(t, MAX_CHUNKS)) * KIT_CHUNK : 1 + (draw(t, 8 << 20) >> draw(t, 16));
     KIT_DO(&t->scene, KIT_OWNER, .op = KIT_ALLOC, .block = b, .memory = block->memory,
            .bytes = block->bytes);
     fill(t, b);
     t->nallocs++;
+}
+
+/* What is freed keeps its content where it is mapped, but for the parts of a block of cudaMalloc
+ * that it shares with others: they go to the owner's next allocations while the block lives. */
+static void let_free(struct torture *t, int b)
+{
+    const struct block *block = &t->blocks[b];
+    int shares = block->memory == KIT_MALLOC && block->bytes % KIT_CHUNK != 0;
+    for (int p = 0; p < NPINS; p++) {
+        if (t->pins[p].block != b) continue;
+        t->pins[p].block = -1;
+        t->pins[p].is_stale |= shares;
+    }
 }
 
 /* Frees the block, gives one of its chunks other memory, or leaves it. */
@@ -66,8 +80,7 @@ static void change(struct torture *t, int b)
     if (what < 3) {
         KIT_DO(&t->scene, KIT_OWNER, .op = KIT_FREE, .block = b);
         block->is_live = 0;
-        for (int p = 0; p < NPINS; p++)
-            if (t->pins[p].block == b) t->pins[p].block = -1;
+        let_free(t, b);
     } else if (what < 5 && block->memory == KIT_CHUNKS) {
         int chunk = (int)draw(t, (uint32_t)(block->bytes / KIT_CHUNK));
         KIT_DO(&t->scene, KIT_OWNER, .op = KIT_REMAP, .block = b, .chunk = chunk);
@@ -78,7 +91,7 @@ static void change(struct torture *t, int b)
     }
 }
 
-/* What was freed keeps its last content where it is mapped. */
+/* The content is the latest that the test knows of. */
 static void let_go(struct torture *t, int p)
 {
     struct pin *pin = &t->pins[p];

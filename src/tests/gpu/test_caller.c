@@ -88,18 +88,44 @@ static void test_primary(void)
     close_two(streams, memory);
 }
 
-/* A program that works by the driver, in a context of its own. */
+/* No event can join a stream of another context to a kernel: it is refused, and nothing else. */
+static void refuse_stream(cudaStream_t own, cudaStream_t *streams, char **memory)
+{
+    ncclComm_t comms[2];
+    SAME(CHECK_OK(ncclCommInitAll(comms, 2, (const int[]){0, 0})));
+    for (int r = 0; r < 2; r++) {
+        SAME(CHECK_EQ(
+            ncclAllReduce(memory[r], memory[r], COUNT, ncclFloat32, ncclSum, comms[r], own),
+            ncclInvalidUsage));
+        CHECK_HAS(ncclGetLastError(NULL), "a context of the program's own");
+    }
+    SAME(CHECK_OK(ncclGroupStart()));
+    for (int r = 0; r < 2; r++)
+        SAME(CHECK_OK(ncclAllReduce(memory[r], memory[r], COUNT, ncclFloat32, ncclSum, comms[r],
+                                    streams[r])));
+    SAME(CHECK_OK(ncclGroupEnd()));
+    for (int r = 0; r < 2; r++) {
+        SAME(CHECK_OK(chorus_devices()->stream_sync(streams[r])));
+        SAME(CHECK_OK(ncclCommDestroy(comms[r])));
+    }
+}
+
+/* A program that works by the driver, in a context of its own, and calls with streams and memory of
+ * the primary one. */
 static void child_own(void)
 {
     cudaStream_t streams[2];
     char *memory[2];
     gpu_prepare(); /* a child begins without a context */
     void *primary = gpu_context();
-    wanted = gpu_context_create();
     open_two(streams, memory);
+    wanted = gpu_context_create();
+    cudaStream_t own = gpu_stream_create();
     make_calls(streams, memory);
-    close_two(streams, memory);
+    refuse_stream(own, streams, memory);
+    CHECK_OK(chorus_devices()->stream_destroy(own));
     gpu_context_set(primary);
+    close_two(streams, memory);
     gpu_context_destroy(wanted);
 }
 

@@ -171,6 +171,17 @@ static void test_folds(const struct kit_type *type, const struct variant *varian
     kit_case(nbad == 0, "%s: %s: %d of %d folds differ", type->name, variant->name, nbad, ncases);
 }
 
+/* fp8 has arithmetic from 9.0 on, and is refused before. */
+static void test_capabilities(void)
+{
+    int is_right = 1;
+    for (int t = 0; t < KIT_NTYPES; t++) {
+        int type = kit_types[t].type, is_byte = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
+        is_right &= ccl_cuda_reduces(type, 80) == !is_byte && ccl_cuda_reduces(type, 90) == 1;
+    }
+    kit_case(is_right && !ccl_cuda_reduces(ncclNumTypes, 90), "which GPUs reduce which types");
+}
+
 static void test_all_folds(void)
 {
     for (int t = 0; t < KIT_NTYPES; t++)
@@ -281,6 +292,7 @@ int main(int argc, char **argv)
     test.every = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     printf("# seed %llu; usage: test_fold [SEED [every N-th offset]]\n",
            (unsigned long long)arena.seed);
+    test_capabilities();
     test_all_folds();
     for (int i = 0; i < CCL_SCHED_NCOLLS; i++) test_coll(&kit_colls[i]);
     test_moves();

@@ -14,7 +14,7 @@ static struct {
     cudaStream_t streams[N]; /* of the members; the last one launches */
     float *in[N], *out[N], *seen[N];
     struct ccl_gate *gates;
-    uint32_t *arrived, *abort_word;
+    uint32_t *arrived, *abort_word, *done;
     int *round;
 } test;
 
@@ -124,6 +124,31 @@ static void test_replays(const struct ccl_work *work, unsigned *nwrong, cudaEven
     CK(cudaGraphDestroy(graph));
 }
 
+/* A word of the host, as other processes wait for, says that all is written, whatever the number of
+ * CTAs and of elements; another stream that waits for it finds the results. */
+static void test_word(const struct ccl_work *of_gates, unsigned *nwrong)
+{
+    struct ccl_work work = *of_gates;
+    work.ngates = 0;
+    work.done = test.done;
+    int nearly = 0;
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        work.count_elems = i % 10 == 0 ? 0 : COUNT;
+        work.done_value = i;
+        for (int r = 0; r < N; r++)
+            write_input<<<1, 256, 0, test.streams[N - 1]>>>(test.in[r], r, test.round);
+        CK((cudaError_t)launch_work(&work, 1 + i % 9));
+        while ((int32_t)(*(volatile uint32_t *)test.done - i) < 0) continue;
+        for (int r = 0; r < N; r++)
+            check_output<<<1, 256, 0, test.gpu.stream>>>(test.out[r], test.round, nwrong);
+        CK(cudaDeviceSynchronize());
+        nearly += *test.done != i;
+    }
+    unsigned wrong = take_wrong(nwrong);
+    kit_case(wrong == 0 && nearly == 0, "a word tells the end: %d times, %u elements wrong", ROUNDS,
+             wrong);
+}
+
 /* The last member waits for one whose gate never comes, and a gate for a kernel. */
 static void test_abort(const struct ccl_work *work)
 {
@@ -206,8 +231,9 @@ static void make_memory(unsigned **nwrong)
     CK(cudaMemset(*nwrong, 0, sizeof **nwrong));
     CK(cudaMalloc((void **)&test.round, sizeof *test.round));
     CK(cudaMemset(test.round, 0, sizeof *test.round));
-    CK(cudaMallocHost((void **)&test.abort_word, sizeof *test.abort_word));
-    *test.abort_word = 0;
+    CK(cudaMallocHost((void **)&test.abort_word, 2 * sizeof *test.abort_word));
+    test.done = test.abort_word + 1;
+    *test.abort_word = *test.done = 0;
 }
 
 /* Kernels are loaded before a stream waits for another. */
@@ -235,6 +261,7 @@ int main(void)
     test_large(CCL_SCHED_ALL_REDUCE, (1ull << 31) + 12345, nwrong);
     test_large(CCL_SCHED_BROADCAST, (1ull << 32) + 54321, nwrong);
     test_replays(&work, nwrong, event);
+    test_word(&work, nwrong);
     test_abort(&work);
     kit_sched_free(&made);
     return kit_close();

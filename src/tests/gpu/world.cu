@@ -312,7 +312,7 @@ static void build_sched(const struct world *world, struct world_op *op, int e, i
     struct ccl_sched *sched = &op->scheds[e][body];
     const struct ccl_algo_ops *algo = body == 0 ? op->algo : op->second;
     if (algo->build(&args, sched) == ncclSuccess &&
-        ccl_cuda_sched_fits(sched->steps, sched->nsteps, sched->nlinks, args.view->nranks))
+        ccl_cuda_fits(sched->steps, sched->nsteps, sched->nlinks, args.view->nranks))
         return;
     printf("not ok - no schedule of %s\n", algo->name);
     exit(1);

@@ -49,6 +49,7 @@ static void format_value(const struct perf_options *options, const struct perf_o
     switch (row->kind) {
     case PERF_KIND_SIZE: snprintf(text, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)field); break;
     case PERF_KIND_FACTOR:
+    case PERF_KIND_PERCENT:
     case PERF_KIND_SECONDS: snprintf(text, VALUE_BYTES, "%.17g", *(const double *)field); break;
     case PERF_KIND_TYPE:
         snprintf(text, VALUE_BYTES, "%s", perf_type_name(*(const int *)field));

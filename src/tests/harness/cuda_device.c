@@ -56,6 +56,7 @@ static ncclResult_t cuda_info(int device, struct perf_device_info *info)
     snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x", (unsigned)properties.pciDomainID,
              (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
     format_uuid(&properties.uuid, info->uuid, sizeof info->uuid);
+    info->cache_bytes = (size_t)properties.l2CacheSize;
     result = cuda_set(device);
     if (result != ncclSuccess) return result;
     return TELL(cudaMemGetInfo(&info->free_bytes, &info->total_bytes));

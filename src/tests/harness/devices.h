@@ -14,6 +14,7 @@ struct perf_device_info {
     char pci[24];  /* "0000:3b:00", "host:03" */
     char uuid[48]; /* "GPU-…", "" on a host device */
     size_t total_bytes, free_bytes;
+    size_t cache_bytes; /* the largest cache in front of its memory, 0: not known */
 };
 
 typedef struct perf_graph *perf_graph_t;

@@ -6,6 +6,19 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Of the last level; some machines do not tell. */
+static size_t cache_bytes(void)
+{
+    static const int levels[] = {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE,
+                                 _SC_LEVEL2_CACHE_SIZE};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        long bytes = sysconf(levels[i]);
+        if (bytes > 0) return (size_t)bytes;
+    }
+    return 0;
+}
 
 static ncclResult_t host_info(int device, struct perf_device_info *info)
 {
@@ -17,6 +30,7 @@ static ncclResult_t host_info(int device, struct perf_device_info *info)
     memcpy(info->pci, got.pci, sizeof info->pci);
     info->total_bytes = got.total_bytes;
     info->free_bytes = got.free_bytes;
+    info->cache_bytes = cache_bytes();
     return ncclSuccess;
 }
 

@@ -63,8 +63,8 @@ static const struct {
     {"2", "usage: an option or a variable makes no sense; nothing was run"},
     {"3", "set-up or run-time error"},
     {"4", "timeout: no rank made progress for -T seconds"},
-    {"5", "slower than NCCL_TESTS_MIN_BW asks"},
-    {"6", "results cannot be compared"},
+    {"5", "slower than NCCL_TESTS_MIN_BW or --baseline asks"},
+    {"6", "results cannot be compared with those of --baseline"},
     {"128+n", "ended by signal n"},
 };
 enum { NEXITS = sizeof exit_codes / sizeof exit_codes[0] };

@@ -37,10 +37,9 @@ void perf_json_raw(struct perf_json *json, const char *text)
     put(json, text, strlen(text));
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 when it is none: overlong forms, surrogates and what
- * is beyond U+10FFFF count as none. */
-static int utf8_length(const unsigned char *text)
+int perf_utf8_length(const char *bytes)
 {
+    const unsigned char *text = (const unsigned char *)bytes;
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     int length = *text < 0x80 ? 1 : *text < 0xc0 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
     uint32_t point;
@@ -63,7 +62,7 @@ static void put_quoted(struct perf_json *json, const char *text)
 
     perf_json_raw(json, "\"");
     while (*at) {
-        int length = utf8_length(at);
+        int length = perf_utf8_length((const char *)at);
 
         if (!length) {
             perf_json_raw(json, "\\ufffd");

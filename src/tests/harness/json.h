@@ -34,6 +34,10 @@ void perf_json_int(struct perf_json *json, const char *key, int64_t number);
 void perf_json_real(struct perf_json *json, const char *key, double number);
 void perf_json_bool(struct perf_json *json, const char *key, int truth);
 
+/* Length of the UTF-8 sequence at `text`, 0 when it is none: overlong forms, surrogates and what
+ * is beyond U+10FFFF count as none. */
+int perf_utf8_length(const char *text);
+
 /* Characters between items as they are. */
 void perf_json_raw(struct perf_json *json, const char *text);
 

@@ -126,14 +126,30 @@ void perf_comm_status(ncclComm_t comm, char *text, size_t bytes)
     if (chorus_comm_status(comm, text, bytes) != ncclSuccess) text[0] = '\0';
 }
 
-void perf_comm_ran(ncclComm_t comm, char *text, size_t bytes)
+void perf_comm_ran(ncclComm_t comm, struct perf_ran *ran)
 {
     struct chorus_choice choice;
-    text[0] = '\0';
+    memset(ran, 0, sizeof *ran);
     if (chorus_comm_last_choice == NULL || comm == NULL) return;
     if (chorus_comm_last_choice(comm, &choice) != ncclSuccess) return;
-    snprintf(text, bytes, "%s/%s/%d/%s", choice.algorithm, choice.protocol, choice.channels,
-             choice.transport);
+    snprintf(ran->algorithm, sizeof ran->algorithm, "%s", choice.algorithm);
+    snprintf(ran->protocol, sizeof ran->protocol, "%s", choice.protocol);
+    snprintf(ran->transport, sizeof ran->transport, "%s", choice.transport);
+    ran->channels = choice.channels;
+    /* A library of before has no such field. */
+    if (choice.size >= offsetof(struct chorus_choice, join) + sizeof choice.join)
+        snprintf(ran->join, sizeof ran->join, "%s", choice.join);
+}
+
+int64_t perf_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat)
+{
+    uint64_t value = 0;
+    /* Looked up, since older libraries lack it. */
+    ncclResult_t (*ask)(ncclComm_t, ncclCommMemStat_t, uint64_t *);
+    void *found = dlsym(RTLD_DEFAULT, "ncclCommMemStats");
+    memcpy(&ask, &found, sizeof ask);
+    if (found == NULL || comm == NULL || ask(comm, stat, &value) != ncclSuccess) return -1;
+    return (int64_t)value;
 }
 
 int perf_comm_save_schedule(ncclComm_t comm, const char *path)

@@ -1,6 +1,7 @@
 /* The life of a driver: options, signals, world, communicators, run, footer, exit code. Every
  * step ends the process by itself when it fails (harness/ending.h).
  */
+#include "harness/baseline.h"
 #include "harness/coll.h"
 #include "harness/devices.h"
 #include "harness/ending.h"
@@ -59,6 +60,8 @@ static void choose_devices(struct perf_world *world)
 static void check_world(struct perf_world *world)
 {
     char text[PERF_OOB_TEXT];
+    if (world->options->pairs && world->ngroups > 1)
+        leave(world, PERF_EXIT_USAGE, "option --pairs: not together with NCCL_TESTS_SPLIT");
     int sizes[2] = {world->smallest_group, world->largest_group};
     for (int i = 0; i < 2; i++)
         if (perf_options_check_world(world->options, world->coll, sizes[i], text, sizeof text))
@@ -91,30 +94,48 @@ static void report_failed(int code)
     perf_end(code, code == PERF_EXIT_SIGNAL + SIGPIPE ? "" : "the report cannot be written");
 }
 
+static const char timed_trips[] =
+    "wall clock from the first call to the completion of the last, divided by the messages that "
+    "follow each other: half of a round trip; the barrier before is not timed";
+
+/* Rank 0's process compares with the baseline, and only it need find the file. */
+static void load_baseline(const struct perf_world *world)
+{
+    char why[PERF_OOB_TEXT];
+    int code = world->proc == 0 ? perf_baseline_load(world->options, why, sizeof why) : 0;
+    if (code != 0) perf_end(code, why);
+}
+
 static void write_header(const struct perf_sweep *sweep)
 {
     const struct perf_world *world = sweep->world;
-    struct perf_header header = {.options = world->options,
-                                 .coll = world->coll,
-                                 .nranks = world->nranks,
-                                 .nprocs = world->nprocs,
-                                 .group_size = world->ranks[0].group_size,
-                                 .ranks_per_device = world->ranks_per_device,
-                                 .ndevices = world->ndevices,
-                                 .ranks = world->info,
-                                 .init_call = world->init_call,
-                                 .init_mode = world->ops->name,
-                                 .device_kind = perf_devices()->kind,
-                                 .no_gpu = perf_devices_reason(),
-                                 .multi_rank_set = perf_devices_multi_rank(),
-                                 .replays_wait = perf_replays_wait(world),
-                                 .fit_bytes = sweep->fit_bytes,
-                                 .some_do_not_fit = sweep->too_large_bytes > 0};
+    char why[PERF_OOB_TEXT];
+    static struct perf_header header; /* the baseline's judgement looks at it later */
+    header = (struct perf_header){.options = world->options,
+                                  .coll = world->coll,
+                                  .nranks = world->nranks,
+                                  .nprocs = world->nprocs,
+                                  .group_size = world->ranks[0].group_size,
+                                  .ngroups = world->ngroups,
+                                  .ranks_per_device = world->ranks_per_device,
+                                  .ndevices = world->ndevices,
+                                  .ranks = world->info,
+                                  .init_call = world->init_call,
+                                  .init_mode = world->ops->name,
+                                  .device_kind = perf_devices()->kind,
+                                  .no_gpu = perf_devices_reason(),
+                                  .multi_rank_set = perf_devices_multi_rank(),
+                                  .replays_wait = perf_replays_wait(world),
+                                  .timed = world->coll->trips > 1 ? timed_trips : NULL,
+                                  .fit_bytes = sweep->fit_bytes,
+                                  .some_do_not_fit = sweep->too_large_bytes > 0};
     ncclGetVersion(&header.nccl_version);
     if (world->proc != 0) return;
     perf_report_lock();
     perf_report_header(&header);
     perf_report_unlock();
+    int code = perf_baseline_check(&header, why, sizeof why);
+    if (code != PERF_EXIT_OK) perf_end(code, why);
 }
 
 static void write_footer(const struct perf_world *world, int code)
@@ -122,6 +143,7 @@ static void write_footer(const struct perf_world *world, int code)
     struct perf_footer *footer = perf_ending_footer();
     perf_report_lock();
     footer->status = perf_verdict_status(code);
+    footer->leak_bytes = world->leak_bytes;
     if (world->proc == 0) {
         perf_ending_reports_off();
         perf_report_footer(footer);
@@ -137,6 +159,7 @@ static int run_world(struct perf_world *world)
     perf_watch_start(world);
     check_world(world);
     prepare_driver(world);
+    load_baseline(world);
     if (world->proc == 0 && !world->options->preflight) {
         perf_report_on_failure(report_failed);
         perf_report_open(world->options);
@@ -183,5 +206,6 @@ int perf_main(const struct perf_coll *coll, int argc, char **argv)
     world.coll = coll;
     int code = run_world(&world);
     perf_verify_drop();
+    perf_baseline_drop();
     return code;
 }

@@ -20,6 +20,7 @@ enum perf_frame_type {
     PERF_FRAME_GATHER,   /* process to hub: its contribution */
     PERF_FRAME_RESULT,   /* hub to all: contributions in order */
     PERF_FRAME_PROGRESS, /* somebody's work goes on */
+    PERF_FRAME_MISSING,  /* process to hub: a question; hub to process: the text that answers */
     PERF_FRAME_FAIL,     /* code and text; the hub passes it on to all, the sender last */
     PERF_FRAME_GOODBYE,  /* orderly leave with an exit code */
 };
@@ -85,6 +86,9 @@ void perf_link_allgather(struct perf_link *link, const void *mine, void *all, si
 void perf_link_progress(struct perf_link *link);
 /* How often others have told so. */
 uint64_t perf_link_peers_progress(struct perf_link *link);
+/* Writes whom the all-gather that is under way waits for ("rank 1, ranks 4-7"), "" when none is or
+ * nobody. A hub that does not answer within a second is what is missing. Not from `failed`. */
+void perf_link_missing(struct perf_link *link, char *text, size_t bytes);
 /* Tells all to end with `code` and waits (1 s at most) until they have been told. text "": they
  * end quietly. */
 void perf_link_fail(struct perf_link *link, int code, const char *text);

@@ -225,6 +225,42 @@ static int take_gather(struct perf_hub *hub, struct conn *conn)
     return 0;
 }
 
+/* Adds the names of those of whom `present` is not true; returns the length of the text. */
+static size_t list_names(const struct perf_hub *hub, int (*present)(const struct member *member),
+                         char *text, size_t used, size_t bytes)
+{
+    const char *before = "";
+    for (int i = 0; i < hub->args.nprocs && used + 64 < bytes; i++) {
+        char name[48];
+        if (present(&hub->members[i])) continue;
+        perf_hub_name(hub, i, name, sizeof name);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", before, name);
+        before = ", ";
+    }
+    return used;
+}
+
+static int has_come(const struct member *member)
+{
+    return member->there;
+}
+
+static int has_contributed(const struct member *member)
+{
+    return member->gathered != NULL;
+}
+
+static void answer_missing(const struct perf_hub *hub, const struct conn *conn)
+{
+    char text[PERF_OOB_TEXT] = "";
+    int contributed = 0;
+    for (int i = 0; i < hub->args.nprocs; i++) contributed += has_contributed(&hub->members[i]);
+    if (contributed > 0) list_names(hub, has_contributed, text, 0, sizeof text);
+    struct perf_frame frame;
+    perf_frame_init(&frame, PERF_FRAME_MISSING, strlen(text), 0);
+    perf_frame_send(conn->fd, &frame, text);
+}
+
 static int take_frame(struct perf_hub *hub, struct conn *conn)
 {
     if (conn->frame.type == PERF_FRAME_HELLO) return take_hello(hub, conn);
@@ -232,6 +268,7 @@ static int take_frame(struct perf_hub *hub, struct conn *conn)
     switch (conn->frame.type) {
     case PERF_FRAME_GATHER: return take_gather(hub, conn);
     case PERF_FRAME_PROGRESS: send_to_all(hub, &conn->frame, NULL, conn->proc); return 0;
+    case PERF_FRAME_MISSING: answer_missing(hub, conn); return 0;
     case PERF_FRAME_FAIL:
         tell_failure(hub, conn->frame.code, conn->payload != NULL ? conn->payload : "", conn->proc);
         return 0;
@@ -286,13 +323,8 @@ static void check_deadline(struct perf_hub *hub)
     if (perf_clock_ns() < hub->deadline_ns) return;
     char text[PERF_OOB_TEXT];
     size_t used = (size_t)snprintf(text, sizeof text,
-                                   "rendezvous: not there after %g s:", hub->args.timeout_s);
-    for (int i = 0; i < hub->args.nprocs && used < sizeof text - 64; i++) {
-        char name[48];
-        if (hub->members[i].there) continue;
-        perf_hub_name(hub, i, name, sizeof name);
-        used += (size_t)snprintf(text + used, sizeof text - used, " %s", name);
-    }
+                                   "rendezvous: not there after %g s: ", hub->args.timeout_s);
+    list_names(hub, has_come, text, used, sizeof text);
     fprintf(stderr, "%s: %s\n", perf_program(), text);
     perf_hub_fail(hub, PERF_EXIT_TIMEOUT, text);
 }

@@ -23,8 +23,10 @@ struct perf_link {
     pthread_cond_t changed;
     void *result; /* where the next RESULT goes; NULL: nobody waits */
     size_t result_bytes;
-    int told;    /* our own FAIL came back: all know */
-    int failing; /* we sent FAIL: the echo does not end us */
+    char missing[PERF_OOB_TEXT]; /* the hub's last answer */
+    int asking;                  /* no answer yet */
+    int told;                    /* our own FAIL came back: all know */
+    int failing;                 /* we sent FAIL: the echo does not end us */
     int rendezvous_done;
     _Atomic int closing;
     _Atomic uint64_t peers_progress;
@@ -71,6 +73,19 @@ static int take_result(struct perf_link *link, const struct perf_frame *frame)
     return 0;
 }
 
+static int take_missing(struct perf_link *link, const struct perf_frame *frame)
+{
+    char text[PERF_OOB_TEXT] = "";
+    if (frame->bytes >= sizeof text || receive_all(link->args.fd, text, frame->bytes) != 0)
+        return -1;
+    pthread_mutex_lock(&link->lock);
+    memcpy(link->missing, text, sizeof text);
+    link->asking = 0;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+    return 0;
+}
+
 static int take_fail(struct perf_link *link, const struct perf_frame *frame)
 {
     char text[PERF_OOB_TEXT] = "";
@@ -92,6 +107,7 @@ static int take_frame(struct perf_link *link)
     if (!perf_frame_valid(&frame, (size_t)1 << 30)) return -1;
     switch (frame.type) {
     case PERF_FRAME_RESULT: return take_result(link, &frame);
+    case PERF_FRAME_MISSING: return take_missing(link, &frame);
     case PERF_FRAME_FAIL: return take_fail(link, &frame);
     case PERF_FRAME_PROGRESS:
         atomic_fetch_add_explicit(&link->peers_progress, 1, memory_order_relaxed);
@@ -164,6 +180,21 @@ void perf_link_progress(struct perf_link *link)
 uint64_t perf_link_peers_progress(struct perf_link *link)
 {
     return atomic_load_explicit(&link->peers_progress, memory_order_relaxed);
+}
+
+void perf_link_missing(struct perf_link *link, char *text, size_t bytes)
+{
+    struct timespec until = perf_clock_until(1);
+    pthread_mutex_lock(&link->lock);
+    link->asking = 1;
+    pthread_mutex_unlock(&link->lock);
+    send_frame(link, PERF_FRAME_MISSING, 0, NULL, 0);
+    pthread_mutex_lock(&link->lock);
+    while (link->asking && !link->told &&
+           pthread_cond_timedwait(&link->changed, &link->lock, &until) == 0)
+        continue;
+    snprintf(text, bytes, "%s", link->asking ? link->args.hub_name : link->missing);
+    pthread_mutex_unlock(&link->lock);
 }
 
 void perf_link_fail(struct perf_link *link, int code, const char *text)

@@ -58,6 +58,8 @@ PERF_OPTION(WORK, 'R', "local_register", INT, local_register, 0, 2, "0", "", "0.
             "register the buffers, from ncclMemAlloc: local (1) or symmetric (2) windows")
 PERF_OPTION(WORK, 'x', "cta_policy", INT, cta_policy, 0, 2, "unset", "", "0..2",
             "CTA policy of the communicator: default, efficiency, zero")
+PERF_OPTION(WORK, 0, "pairs", FLAG, pairs, 1, 1, "off", "", "",
+            "pingpong, oneway, twoway: one pair of ranks after the other, and the table of all")
 PERF_OPTION(WORK, 'D', "device_implementation", INT, device_impl, 0, INT_MAX, "0", "", "N",
             "number of the driver's own device kernel; 0: the library's collective")
 PERF_OPTION(WORK, 'V', "device_cta_count", INT, device_ctas, 1, 127, "unset", "CTAs", "N",
@@ -74,6 +76,11 @@ PERF_OPTION(TIMING, 'N', "run_cycles", INT, run_cycles, 0, INT_MAX, "1", "cycles
             "times that the whole series of sizes runs; 0: until interrupted")
 PERF_OPTION(TIMING, 'a', "average", INT, average, 0, 3, "1", "", "0..3",
             "which rank's time counts: rank 0's (0), average (1), minimum (2), maximum (3)")
+PERF_OPTION(TIMING, 0, "until_stable", PERCENT, until_stable, 0, 1000, "off", "%", "P",
+            "repeat the -n iterations of a row until the 95 % confidence interval of their mean "
+            "is within P % of it, 3 to 100 times")
+PERF_OPTION(TIMING, 0, "rotate", FLAG, rotate, 1, 1, "off", "", "",
+            "let calls take turns through buffers that together are larger than the cache")
 PERF_OPTION(TIMING, 'T', "timeout", SECONDS, timeout_s, 0, 1000000000, "120", "seconds", "S",
             "end with exit code 4 when no rank makes progress for S; 0: never")
 
@@ -85,9 +92,20 @@ PERF_OPTION(CHECK, 0, "selftest", FLAG, selftest_only, 1, 1, "off", "", "",
 PERF_OPTION(CHECK, 0, "preflight", FLAG, preflight, 1, 1, "off", "", "",
             "only form the world and let each pair of ranks talk, then report")
 
+PERF_GROUP(BASELINE, "Comparison with an earlier run")
+PERF_OPTION(
+    BASELINE, 0, "baseline", TEXT, baseline, 0, 0, "none", "", "FILE",
+    "end with exit code 5 when a row is slower than in the record FILE (.json or .jsonl) and "
+    "those of further runs, FILE.0, FILE.1 ..., or 6 when they cannot be compared")
+PERF_OPTION(BASELINE, 0, "tolerance", PERCENT, tolerance, 0, 1000, "auto", "%", "P",
+            "how much slower a row may be; auto: 5 %, or as much as the baseline's runs differ")
+PERF_OPTION(BASELINE, 0, "baseline_anyway", FLAG, baseline_anyway, 1, 1, "off", "", "",
+            "compare with the baseline of another machine or set-up, or on a disturbed GPU")
+
 PERF_GROUP(REPORT, "Report")
 PERF_OPTION(REPORT, 'J', "output_file", TEXT, json_file, 0, 0, "none", "", "FILE",
-            "write JSON to FILE; if it exists to the first free of FILE.0, FILE.1, ...")
+            "write a record to FILE: JSON, or by its suffix .jsonl, .csv or .xml (JUnit); if it "
+            "exists to the first free of FILE.0, FILE.1, ...")
 PERF_OPTION(REPORT, 'I', "per_iter_timing", INT, iter_report, 0, 1, "0", "", "0|1",
             "time each iteration; adds columns i_min, i_max, i_p99 and i_cv%")
 PERF_OPTION(REPORT, 'K', "per_iter_skip", INT, iter_skip, 0, INT_MAX, "0", "iterations", "N",
@@ -96,8 +114,9 @@ PERF_OPTION(REPORT, 'C', "report_cputime", INT, report_cputime, 0, 1, "0", "", "
             "add the time that the calls themselves took")
 PERF_OPTION(REPORT, 'S', "report_timestamps", INT, timestamps, 0, 1, "0", "", "0|1",
             "add date and time to each row")
-PERF_OPTION(REPORT, 'M', "memory", INT, memory_report, 0, 1, "0", "", "0|1",
-            "add a line with the memory of library and buffers")
+PERF_OPTION(
+    REPORT, 'M', "memory", INT, memory_report, 0, 1, "0", "", "0|1",
+    "add lines with the memory of library and buffers, of each rank, and what is not given back")
 PERF_OPTION(REPORT, 0, "schedule", TEXT, schedule_file, 0, 0, "none", "", "FILE",
             "add to each row what ran (algorithm/protocol/channels/transport) and write the "
             "schedule of the last row to FILE, none if FILE is -")

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERROR_BYTES = 512, NAME_BYTES = 64 };
+enum { ERROR_BYTES = 512, NAME_BYTES = 64, MOST_ITERATIONS = 1000000 };
 
 const struct perf_option perf_option_rows[] = {
 #define PERF_GROUP(id, title)
@@ -141,6 +141,7 @@ static int parse_real(struct value *value, const char *text)
     const char *end = perf_decimal_parse(text, &whole, &fraction);
 
     if (!end) return fail_value(value, "is no number of 0 or more");
+    if (value->row->kind == PERF_KIND_PERCENT && *end == '%') end++;
     if (*end) {
         snprintf(value->error, sizeof value->error, "has '%s' after the number", end);
         return 0;
@@ -148,6 +149,8 @@ static int parse_real(struct value *value, const char *text)
     if (whole > INT64_MAX || !check_range(value, (int64_t)whole)) return 0;
     if (value->row->kind == PERF_KIND_FACTOR && whole <= 1 && fraction <= 0)
         return fail_value(value, "is not greater than 1");
+    if (value->row->kind == PERF_KIND_PERCENT && whole == 0 && fraction <= 0)
+        return fail_value(value, "is not greater than 0");
     *(double *)value->to = (double)whole + fraction;
     return 1;
 }
@@ -199,6 +202,7 @@ static int parse_value(struct value *value, const char *text)
     case PERF_KIND_INT: return parse_int(value, text);
     case PERF_KIND_SIZE: return parse_size(value, text);
     case PERF_KIND_FACTOR:
+    case PERF_KIND_PERCENT:
     case PERF_KIND_SECONDS: return parse_real(value, text);
     case PERF_KIND_OP:
         if (!parse_word(value, text, op_names, PERF_NOPS + 1)) return 0;
@@ -336,10 +340,12 @@ static void check_kernels(const struct perf_options *options)
         perf_usage("option -R: symmetric windows (2) are not part of this version; 0 and 1 are");
 }
 
-static void check_conflicts(const struct perf_options *options)
+static void check_conflicts(const struct perf_options *options, const struct perf_coll *coll)
 {
     char low[32], high[32];
 
+    if (options->pairs && !(coll->flags & PERF_PAIRED))
+        perf_usage("option --pairs: is for pingpong, oneway and twoway, not for %s", coll->name);
     if (options->min_bytes > options->max_bytes) {
         perf_size_format(options->min_bytes, low, sizeof low);
         perf_size_format(options->max_bytes, high, sizeof high);
@@ -360,6 +366,18 @@ static void check_conflicts(const struct perf_options *options)
     if (options->iter_skip > 0 && options->iter_skip >= options->iters)
         perf_usage("option -K: leaving out %d of %d iterations (-n) leaves none",
                    options->iter_skip, options->iters);
+    if (options->iter_report && options->iters > MOST_ITERATIONS)
+        perf_usage("option -I: keeps the times of at most %d iterations (-n)", MOST_ITERATIONS);
+    if (options->until_stable > 0 && options->iter_report)
+        perf_usage("option --until-stable: repeats a series, of which -I tells one only");
+    if (options->until_stable > 0 && options->iters == 0)
+        perf_usage("option --until-stable: needs an end of iterations; -n 0 has none");
+    if (options->tolerance > 0 && !options->baseline)
+        perf_usage("option --tolerance: is that of --baseline FILE, which is not given");
+    if (options->baseline_anyway && !options->baseline)
+        perf_usage("option --baseline_anyway: there is no --baseline FILE");
+    if (options->baseline && (options->iters == 0 || options->run_cycles == 0))
+        perf_usage("option --baseline: judges at the end, which -n 0 and -N 0 have not");
     if (options->init == PERF_INIT_SPAWN && !options->spawn)
         perf_usage("option --init: spawn needs --spawn N");
     if (options->spawn && options->init != PERF_INIT_SPAWN && options->init != PERF_INIT_AUTO)
@@ -403,7 +421,7 @@ void perf_options_parse(struct perf_options *options, const struct perf_coll *co
     }
     if (at < argc && !strcmp(argv[at], "--")) at++;
     if (at < argc) perf_usage("'%s': this program takes options only", argv[at]);
-    check_conflicts(options);
+    check_conflicts(options, coll);
     perf_devices_prefer((enum perf_device_choice)options->device);
     if (options->library) perf_library_use(options->library, coll, argv);
 }
@@ -414,6 +432,10 @@ int perf_options_check_world(const struct perf_options *options, const struct pe
     if ((coll->flags & PERF_HAS_ROOT) && options->root >= nranks) {
         snprintf(text, text_bytes, "option -r: there is no rank %d, ranks are 0 to %d",
                  options->root, nranks - 1);
+        return 1;
+    }
+    if ((coll->flags & PERF_PAIRED) && nranks < 2) {
+        snprintf(text, text_bytes, "%s needs two ranks", coll->name);
         return 1;
     }
     if ((coll->flags & PERF_POWER_OF_TWO) && (nranks & (nranks - 1))) {

@@ -20,6 +20,9 @@ enum perf_init {
 
 enum { PERF_ALL = -1 }; /* of type, op, root: every one in turn */
 
+/* Series of --until-stable: an interval of fewer says little. */
+enum { PERF_BATCHES_LEAST = 3, PERF_BATCHES_MOST = 100 };
+
 /* What --help, --version, --man and --completion show. */
 enum perf_show { PERF_RUN, PERF_SHOW_HELP, PERF_SHOW_VERSION, PERF_SHOW_MAN, PERF_SHOW_COMPLETION };
 
@@ -39,12 +42,18 @@ struct perf_options {
     int op_given, root_given;
     int blocking;                 /* -z 0..3 */
     int null_stream;              /* -y */
+    int pairs;                    /* --pairs */
     double timeout_s;             /* -T, 0 off */
     int graph_launches;           /* -G */
     int report_cputime;           /* -C */
     int timestamps;               /* -S */
     const char *json_file;        /* -J */
     int average;                  /* -a 0 rank 0, 1 avg, 2 min, 3 max */
+    double until_stable;          /* --until-stable percent, 0 off */
+    int rotate;                   /* --rotate */
+    const char *baseline;         /* --baseline */
+    double tolerance;             /* --tolerance percent, 0: by the baseline */
+    int baseline_anyway;          /* --baseline_anyway */
     int local_register;           /* -R 0, 1, 2 */
     int cta_policy;               /* -x 0..2, -1 unset */
     int device_impl, device_ctas; /* -D, -V */
@@ -87,6 +96,7 @@ enum perf_option_kind {
     PERF_KIND_SIZE,
     PERF_KIND_FACTOR,
     PERF_KIND_SECONDS,
+    PERF_KIND_PERCENT,
     PERF_KIND_OP,
     PERF_KIND_TYPE,
     PERF_KIND_ROOT,

@@ -1,11 +1,12 @@
-/* Reports: hands each record to the text and the JSON writer, with numbers in the C locale and
+/* Reports: hands each record to the table and the writer of -J, with numbers in the C locale and
  * every failed write noticed. Called by harness/run.c in the process of rank 0.
  */
 #define _GNU_SOURCE
 #include "harness/report.h"
 
-#include "harness/report_json.h"
+#include "harness/record_file.h"
 #include "harness/report_text.h"
+#include "harness/report_writer.h"
 #include "harness/usage.h"
 
 #include <errno.h>
@@ -22,7 +23,21 @@ static const char default_timed[] =
     "barrier before is not timed";
 
 static void (*end_process)(int code) = exit;
-static int json_opened;
+
+/* By the suffix of the file; the last, without one, is for all others. */
+static const struct {
+    const char *suffix;
+    const struct perf_writer *writer;
+} forms[] = {
+    {".jsonl", &perf_writer_jsonl},
+    {".csv", &perf_writer_csv},
+    {".xml", &perf_writer_junit},
+    {"", &perf_writer_json},
+};
+
+static const struct perf_writer *writer; /* NULL: no file is open */
+static struct perf_header kept_header;
+static struct perf_record record;
 
 void perf_report_on_failure(void (*end)(int code))
 {
@@ -52,10 +67,10 @@ static void check_stdout(void)
     end_process(PERF_EXIT_ERROR);
 }
 
-static void check_json(int error, const char *name)
+static void check_file(int error, const char *name)
 {
     if (!error) return;
-    fprintf(stderr, "%s: option -J: cannot write %s: %s\n", perf_program(), name ? name : "JSON",
+    fprintf(stderr, "%s: option -J: cannot write %s: %s\n", perf_program(), name ? name : "it",
             strerror(error));
     end_process(PERF_EXIT_ERROR);
 }
@@ -74,18 +89,33 @@ static void leave_c_locale(locale_t before)
     if (before) uselocale(before);
 }
 
+static const struct perf_writer *writer_for(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (size_t i = 0;; i++) {
+        size_t suffix = strlen(forms[i].suffix);
+
+        if (suffix <= length && !strcmp(name + length - suffix, forms[i].suffix))
+            return forms[i].writer;
+    }
+}
+
 void perf_report_open(const struct perf_options *options)
 {
     locale_t before;
     int error;
 
-    if (json_opened || !options->json_file) return;
+    record = (struct perf_record){.options = options};
+    if (writer || !options->json_file) return;
+    error = perf_record_create(options->json_file);
+    check_file(error, options->json_file);
+    writer = writer_for(options->json_file);
     before = enter_c_locale();
-    json_opened = 1;
-    error = perf_report_json_open(options);
+    error = writer->open(&record);
     leave_c_locale(before);
-    check_json(error, options->json_file);
-    fprintf(stderr, "%s: JSON goes to %s\n", perf_program(), perf_report_json_name());
+    check_file(error, options->json_file);
+    fprintf(stderr, "%s: the record goes to %s\n", perf_program(), perf_record_name());
 }
 
 /* Options that this driver has no use for are accepted, so that one script can drive all. */
@@ -106,42 +136,47 @@ static void note_unused(const struct perf_header *header)
 
 void perf_report_header(const struct perf_header *header)
 {
-    const char *timed = header->timed ? header->timed : default_timed;
     locale_t before;
-    int error;
+    int error = 0;
 
     perf_report_open(header->options);
     setvbuf(stdout, NULL, _IOLBF, 0);
     note_unused(header);
+    kept_header = *header;
+    if (!kept_header.timed) kept_header.timed = default_timed;
+    record.header = &kept_header;
+    record.header_has_busbw = perf_report_has_busbw(header->group_size);
     before = enter_c_locale();
-    perf_report_text_header(header, timed);
-    error = perf_report_json_header(header, timed);
+    perf_report_text_header(&kept_header);
+    if (writer) error = writer->header(&record);
     leave_c_locale(before);
-    check_json(error, perf_report_json_name());
+    check_file(error, perf_record_name());
     check_stdout();
 }
 
 void perf_report_row(const struct perf_row *row)
 {
     locale_t before = enter_c_locale();
-    int error;
+    int error = 0;
 
+    record.row = row;
     perf_report_text_row(row);
-    error = perf_report_json_row(row);
+    if (writer) error = writer->row(&record);
+    record.row = NULL;
     leave_c_locale(before);
-    check_json(error, perf_report_json_name());
+    check_file(error, perf_record_name());
     check_stdout();
 }
 
 static void report_line(const char *text, enum perf_lines lines)
 {
     locale_t before = enter_c_locale();
-    int error;
+    int error = 0;
 
     perf_report_text_note(text);
-    error = perf_report_json_line(text, lines);
+    if (writer) error = writer->line(text, lines);
     leave_c_locale(before);
-    check_json(error, perf_report_json_name());
+    check_file(error, perf_record_name());
     check_stdout();
 }
 
@@ -155,15 +190,26 @@ void perf_report_summary(const char *text)
     report_line(text, PERF_LINES_SUMMARY);
 }
 
+/* The file first: it must be whole even when nobody reads stdout any more. */
+static int close_file(const struct perf_footer *footer)
+{
+    int error, closed;
+
+    if (!writer) return 0;
+    error = writer->footer(&record, footer);
+    closed = perf_record_close();
+    writer = NULL;
+    return error ? error : closed;
+}
+
 void perf_report_footer(const struct perf_footer *footer)
 {
     locale_t before = enter_c_locale();
-    int error = perf_report_json_footer(footer);
+    int error = close_file(footer);
 
-    /* The file first: it must be whole even when nobody reads stdout any more. */
-    json_opened = 0;
+    record.header = NULL;
     perf_report_text_footer(footer);
     leave_c_locale(before);
-    check_json(error, NULL);
+    check_file(error, NULL);
     check_stdout();
 }

@@ -6,6 +6,7 @@
 #include "harness/report_text.h"
 
 #include "harness/library.h"
+#include "harness/record.h"
 #include "harness/usage.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ enum { NUMBER_BYTES = 32, COMMAND_BYTES = 4096 };
 /* What the rows need to know of the header. */
 static struct {
     const struct perf_options *options; /* NULL before the header */
-    int has_busbw, has_color;
+    int has_busbw, has_color, has_groups;
 } table;
 
 /* At most 7 characters as long as the number has at most 7 digits. */
@@ -88,16 +89,51 @@ static void print_settings(const struct perf_options *options)
            options->graph_launches, options->unaligned);
 }
 
-static void print_method(const struct perf_header *header, const char *timed)
+/* The same words as in the records. */
+static void print_timing(const struct perf_header *header)
+{
+    const struct perf_options *options = header->options;
+
+    printf("# Timed: %s; %s (-a %d)\n", header->timed, perf_average_word(options->average),
+           options->average);
+    printf("# Barrier: %s; warm-up: %d iteration%s of what is timed, at each size (-w)\n",
+           perf_barrier_word(options->blocking), options->warmup, options->warmup == 1 ? "" : "s");
+    if (options->until_stable > 0)
+        printf("# Until stable: series of %d iterations until the 95 %% confidence interval of "
+               "their mean is within %g %%, %d to %d of them\n",
+               options->iters, options->until_stable, PERF_BATCHES_LEAST, PERF_BATCHES_MOST);
+    if (options->rotate)
+        printf("# Rotated: each call takes the next of several buffers that together exceed the "
+               "cache (--rotate)\n");
+}
+
+/* Members, and what the last columns are. */
+static void print_groups(const struct perf_header *header)
+{
+    printf(
+        "# Groups: the rows are those of the group of rank 0, %d of %d ranks; sumbw is the busbw "
+        "of all %d groups\n",
+        header->group_size, header->nranks, header->ngroups);
+    for (int first = 0; first < header->nranks; first++) {
+        int group = header->ranks[first].group, known = 0;
+
+        for (int i = 0; i < first; i++) known |= header->ranks[i].group == group;
+        if (known) continue;
+        printf("#  Group %2d has ranks", group);
+        for (int i = first; i < header->nranks; i++)
+            if (header->ranks[i].group == group) printf(" %d", header->ranks[i].rank);
+        printf("\n");
+    }
+}
+
+static void print_method(const struct perf_header *header)
 {
     static const char *const blocking[] = {NULL, "wait and barrier after each call",
                                            "wait after each call, no barrier",
                                            "wait and barrier after each iteration"};
-    static const char *const averages[] = {"time of rank 0", "average of the ranks",
-                                           "minimum of the ranks", "maximum of the ranks"};
     const struct perf_options *options = header->options;
 
-    printf("# Timed: %s; %s (-a %d)\n", timed, averages[options->average], options->average);
+    print_timing(header);
     if (options->blocking) printf("# Blocking: %s (-z)\n", blocking[options->blocking]);
     if (options->iter_report)
         printf("# Iterations one by one (-I): %d, without the first %d (-K)\n", options->iters,
@@ -112,9 +148,7 @@ static void print_method(const struct perf_header *header, const char *timed)
     if (header->replays_wait)
         printf("# Graphs: several threads or processes share a GPU: a graph holds one iteration, "
                "and each replay is waited for\n");
-    if (header->group_size < header->nranks)
-        printf("# Groups: the rows are those of the group of rank 0, %d of %d ranks\n",
-               header->group_size, header->nranks);
+    if (header->group_size < header->nranks) print_groups(header);
     if (table.has_busbw)
         printf("# busbw = algbw * %g: %s with n = %d, per rank and direction\n",
                header->coll->bus_factor(header->group_size), header->coll->bus_formula,
@@ -143,7 +177,7 @@ static void print_devices(const struct perf_header *header)
 
 /* One of the two header lines, or the line above them that names the placements. */
 static void print_columns(const char *const lead[5], const char *const measure[4],
-                          const char *const more[7])
+                          const char *const more[8])
 {
     const struct perf_options *options = table.options;
 
@@ -153,6 +187,7 @@ static void print_columns(const char *const lead[5], const char *const measure[4
     for (int place = 0; place < 2 && options->iter_report; place++)
         printf("  %7s  %7s  %7s  %7s", more[0], more[1], more[2], more[3]);
     for (int place = 0; place < 2 && options->report_cputime; place++) printf("  %8s", more[4]);
+    for (int place = 0; place < 2 && table.has_groups; place++) printf("  %7s", more[7]);
     if (options->timestamps) printf("  %19s", more[5]);
     if (options->schedule_file) printf("  %s", more[6]);
     printf("\n");
@@ -166,25 +201,27 @@ static void print_places(void)
     printf("\n");
 }
 
-void perf_report_text_header(const struct perf_header *header, const char *timed)
+void perf_report_text_header(const struct perf_header *header)
 {
     static const char *const lead[] = {"size", "count", "type", "redop", "root"};
     static const char *const lead_units[] = {"(B)", "(elements)", "", "", ""};
     static const char *const measure[] = {"time", "algbw", "busbw", "#wrong"};
     static const char *const measure_units[] = {"(us)", "(GB/s)", "(GB/s)", ""};
-    static const char *const more[] = {"i_min",   "i_max",     "i_p99",   "i_cv%",
-                                       "cputime", "timestamp", "schedule"};
-    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)", "(us)", "", ""};
+    static const char *const more[] = {"i_min",   "i_max",     "i_p99",    "i_cv%",
+                                       "cputime", "timestamp", "schedule", "sumbw"};
+    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)",
+                                             "(us)", "",     "",     "(GB/s)"};
     const char *no_color = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
     table.options = header->options;
     table.has_busbw = perf_report_has_busbw(header->group_size);
+    table.has_groups = header->ngroups > 1;
     table.has_color = isatty(STDOUT_FILENO) && !(no_color && *no_color) &&
                       !(terminal && !strcmp(terminal, "dumb"));
     print_origin(header);
     print_settings(header->options);
-    print_method(header, timed);
+    print_method(header);
     print_devices(header);
     print_places();
     print_columns(lead, measure, more);
@@ -213,8 +250,8 @@ static void print_measure(const struct perf_measure *measure)
 
 static void print_iterations(const struct perf_measure *measure)
 {
-    const double values[] = {measure->iter_min_us, measure->iter_max_us, measure->iter_p99_us,
-                             measure->iter_cv_percent};
+    const double values[] = {measure->iters.min, measure->iters.max, measure->iters.p99,
+                             measure->iters.cv_percent};
     char text[NUMBER_BYTES] = "-";
 
     for (int i = 0; i < 4; i++) {
@@ -231,6 +268,14 @@ static void print_cputime(const struct perf_measure *measure)
     printf("  %8s", text);
 }
 
+static void print_sum(const struct perf_measure *measure)
+{
+    char text[NUMBER_BYTES] = "-";
+
+    if (measure->run) format_real(measure->sum_busbw, text);
+    printf("  %7s", text);
+}
+
 static void print_timestamp(void)
 {
     time_t now = time(NULL);
@@ -240,6 +285,18 @@ static void print_timestamp(void)
     if (!localtime_r(&now, &local)) return;
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
     printf("  %19s", text);
+}
+
+/* Of the placement that came last. */
+static void print_schedule(const struct perf_row *row)
+{
+    const struct perf_measure *measure = row->in_place.run ? &row->in_place : &row->out_of_place;
+    const struct perf_ran *ran = &measure->ran;
+
+    if (ran->algorithm[0])
+        printf("  %s/%s/%d/%s", ran->algorithm, ran->protocol, ran->channels, ran->transport);
+    else
+        printf("  -");
 }
 
 void perf_report_text_row(const struct perf_row *row)
@@ -259,8 +316,13 @@ void perf_report_text_row(const struct perf_row *row)
         print_cputime(&row->out_of_place);
         print_cputime(&row->in_place);
     }
+    if (table.has_groups) {
+        print_sum(&row->out_of_place);
+        print_sum(&row->in_place);
+    }
     if (options->timestamps) print_timestamp();
-    if (options->schedule_file) printf("  %s", row->ran[0] ? row->ran : "-");
+    if (options->schedule_file) print_schedule(row);
+    if (options->pairs) printf("  %4d -> %-4d", row->from, row->to);
     if (row->skipped) printf("  skipped: does not fit in memory");
     if (row->out_of_place.wrong > 0 || row->in_place.wrong > 0)
         printf("  %sFAIL%s", color("\033[1;31m"), color("\033[0m"));
@@ -293,6 +355,26 @@ static void print_average(const struct perf_footer *footer)
     printf("# Avg bus bandwidth    : %g%s\n", footer->avg_busbw, verdict);
 }
 
+static void print_memory(const struct perf_footer *footer)
+{
+    for (int i = 0; footer->memory != NULL && i < footer->nranks; i++) {
+        const struct perf_rank_memory *memory = &footer->memory[i];
+
+        printf("# Memory of rank %-6d:", i);
+        if (memory->total_bytes >= 0) {
+            print_bytes(" communicator", (size_t)memory->total_bytes);
+            print_bytes(", of which suspend frees", (size_t)memory->suspendable_bytes);
+            printf(",");
+        }
+        print_bytes(" buffers", (size_t)memory->buffer_bytes);
+        printf("\n");
+    }
+    if (footer->memory != NULL && footer->leak_bytes >= 0) {
+        print_bytes("# Memory not given back :", (size_t)footer->leak_bytes);
+        printf(" after the communicators are destroyed\n");
+    }
+}
+
 void perf_report_text_footer(const struct perf_footer *footer)
 {
     static const char *const verdicts[] = {"running", "passed",  "FAILED",
@@ -310,10 +392,12 @@ void perf_report_text_footer(const struct perf_footer *footer)
         printf("# Skipped rows         : %d of %d do not fit in memory\n", footer->nskipped,
                footer->nrows);
     if (table.options->memory_report) {
+        print_memory(footer);
         print_bytes("# Memory usage         : library", footer->lib_bytes);
         print_bytes(", buffers", footer->buffer_bytes);
         printf("\n");
     }
+    if (footer->gate) perf_report_text_gate(footer->gate);
     printf("# Verdict              : %s%s\n", verdicts[footer->status],
            perf_report_is_empty(footer) ? ", nothing was run" : "");
     printf("#\n# Collective test concluded: %s\n", perf_program());

@@ -7,9 +7,11 @@
 
 #include <stddef.h>
 
-void perf_report_text_header(const struct perf_header *header, const char *timed);
+void perf_report_text_header(const struct perf_header *header);
 void perf_report_text_row(const struct perf_row *row);
 void perf_report_text_note(const char *text);
+/* report_gate.c: a comparison, line by line what changed. */
+void perf_report_text_gate(const struct perf_gate *gate);
 void perf_report_text_footer(const struct perf_footer *footer);
 
 /* The command as a shell would take it; ends in ... when it does not fit. */

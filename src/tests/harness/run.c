@@ -1,12 +1,14 @@
 /* The sweep: every type, operator, root and size, out of place and in place, on all threads of
- * all processes in step. Thread 0 of each process combines what the threads found; rank 0's
- * process writes the rows.
+ * all processes in step. Thread 0 of each process combines what the threads found
+ * (run_combine.c); rank 0's process writes the rows.
  */
 #include "harness/run.h"
 
+#include "harness/baseline.h"
 #include "harness/devices.h"
 #include "harness/ending.h"
 #include "harness/library.h"
+#include "harness/pairs.h"
 #include "harness/sizes.h"
 #include "harness/types.h"
 #include "harness/usage.h"
@@ -26,79 +28,6 @@ void perf_thread_barrier(struct perf_thread *thread)
     if (world->link == NULL) return;
     if (thread->index == 0) perf_world_barrier(world);
     pthread_barrier_wait(&world->barrier);
-}
-
-/* ---- combining ---- */
-static void fold(struct perf_part *total, const struct perf_part *part)
-{
-    if (total->nthreads == 0) {
-        *total = *part;
-        return;
-    }
-    total->time_sum += part->time_sum;
-    total->nthreads += part->nthreads;
-    total->wrong += part->wrong;
-    if (part->time_min < total->time_min) total->time_min = part->time_min;
-    if (part->time_max > total->time_max) total->time_max = part->time_max;
-    if (part->cpu_us > total->cpu_us) total->cpu_us = part->cpu_us;
-    if (part->iter_min_us < total->iter_min_us) total->iter_min_us = part->iter_min_us;
-    if (part->iter_max_us > total->iter_max_us) total->iter_max_us = part->iter_max_us;
-    if (part->iter_p99_us > total->iter_p99_us) total->iter_p99_us = part->iter_p99_us;
-    if (part->iter_cv_percent > total->iter_cv_percent)
-        total->iter_cv_percent = part->iter_cv_percent;
-    if (part->bad_rank < 0) return;
-    if (total->bad_rank >= 0 && total->bad_rank < part->bad_rank) return;
-    total->bad_rank = part->bad_rank;
-    total->mismatch = part->mismatch;
-}
-
-/* Folds the parts of all threads into sweep->total; it stays until the next call. */
-static void combine(struct perf_thread *thread)
-{
-    struct perf_sweep *sweep = thread->sweep;
-    struct perf_world *world = sweep->world;
-    perf_watch_phase(thread->ranks, thread->n, "waiting for the others");
-    pthread_barrier_wait(&world->barrier);
-    if (thread->index == 0) {
-        struct perf_part mine;
-        memset(&mine, 0, sizeof mine);
-        for (int t = 0; t < world->options->threads; t++) fold(&mine, &sweep->parts[t]);
-        struct perf_part *all = calloc((size_t)world->nprocs, sizeof *all);
-        if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
-        perf_world_allgather(world, &mine, all, sizeof mine);
-        memset(&sweep->total, 0, sizeof sweep->total);
-        for (int p = 0; p < world->nprocs; p++) fold(&sweep->total, &all[p]);
-        free(all);
-    }
-    pthread_barrier_wait(&world->barrier);
-}
-
-static double chosen_time(const struct perf_options *options, const struct perf_part *total)
-{
-    switch (options->average) {
-    case 0: return total->time_first;
-    case 2: return total->time_min;
-    case 3: return total->time_max;
-    default: return total->time_sum / total->nthreads;
-    }
-}
-
-static void make_measure(struct perf_sweep *sweep, const struct perf_row *row,
-                         struct perf_measure *measure)
-{
-    const struct perf_world *world = sweep->world;
-    const struct perf_part *total = &sweep->total;
-    int nranks = world->ranks[0].group_size;
-    measure->run = 1;
-    measure->time_us = chosen_time(world->options, total);
-    measure->algbw = measure->time_us > 0 ? (double)row->size_bytes / measure->time_us / 1000 : 0;
-    measure->busbw = measure->algbw * world->coll->bus_factor(nranks);
-    measure->cputime_us = total->cpu_us;
-    measure->wrong = world->options->check > 0 ? (int64_t)total->wrong : -1;
-    measure->iter_min_us = total->iter_min_us;
-    measure->iter_max_us = total->iter_max_us;
-    measure->iter_p99_us = total->iter_p99_us;
-    measure->iter_cv_percent = total->iter_cv_percent;
 }
 
 /* ---- rows ---- */
@@ -187,6 +116,7 @@ static void report_row(struct perf_sweep *sweep, const struct perf_row *row, cha
     footer->nskipped += row->skipped;
     if (world->proc == 0) {
         perf_report_row(row);
+        perf_baseline_add(row);
         for (int i = 0; i < 2; i++)
             if (notes[i][0] != '\0') perf_report_note(notes[i]);
         if (world->coll->summarize != NULL && !row->skipped) {
@@ -203,15 +133,28 @@ static void report_row(struct perf_sweep *sweep, const struct perf_row *row, cha
     perf_report_unlock();
 }
 
-/* --schedule: what ran, and its text form. */
-static void note_schedule(const struct perf_world *world, struct perf_row *record)
+/* --schedule: the text form of what ran. */
+static void save_schedule(const struct perf_world *world, const struct perf_row *record)
 {
     const char *path = world->options->schedule_file;
-    ncclComm_t comm = world->ranks[0].comm;
     if (path == NULL || record->skipped || world->proc != 0) return;
-    perf_comm_ran(comm, record->ran, sizeof record->ran);
-    if (strcmp(path, "-") == 0 || perf_comm_save_schedule(comm, path)) return;
+    if (strcmp(path, "-") == 0 || perf_comm_save_schedule(world->ranks[0].comm, path)) return;
     fprintf(stderr, "%s: --schedule: %s\n", perf_program(), ncclGetLastError(NULL));
+}
+
+/* Groups of several sizes move different amounts in the same time. */
+static void sum_groups(const struct perf_world *world, const struct perf_case *row,
+                       struct perf_measure *measure)
+{
+    for (int g = 0; g < world->ngroups && measure->time_us > 0; g++) {
+        int n = world->group_sizes[g];
+        struct perf_counts counts;
+        make_counts(world, row, n, &counts);
+        size_t size_bytes = world->coll->size_bytes(&counts, row->type_bytes, n);
+        double algbw = (double)size_bytes / measure->time_us / 1000;
+        measure->sum_algbw += algbw;
+        if (perf_report_has_busbw(n)) measure->sum_busbw += algbw * world->coll->bus_factor(n);
+    }
 }
 
 static void run_case(struct perf_thread *thread, const struct perf_case *row)
@@ -223,7 +166,10 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
     struct perf_row record = {.requested_bytes = row->requested_bytes,
                               .type = row->type,
                               .op = row->op,
-                              .root = row->root};
+                              .root = row->root,
+                              .from = -1,
+                              .to = -1,
+                              .cycle = row->cycle};
     if (thread->index == 0) describe_case(world, row);
     for (int i = 0; i < thread->n; i++) make_layouts(world, row, &thread->ranks[i]);
     record.count = thread->ranks[0].counts.count;
@@ -233,11 +179,15 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
     record.skipped = send > sweep->send_bytes || recv > sweep->recv_bytes;
     int placements = (world->coll->flags & PERF_IN_PLACE) != 0 ? 2 : 1;
     for (int in_place = 0; in_place < placements && !record.skipped; in_place++) {
-        perf_time_case(thread, row, in_place);
+        struct perf_batches batches = {0};
+        perf_time_batches(thread, row, in_place, &batches);
         perf_check_case(thread, row, in_place);
-        combine(thread);
+        perf_combine(thread);
         if (thread->index != 0) continue;
-        make_measure(sweep, &record, in_place ? &record.in_place : &record.out_of_place);
+        struct perf_measure *measure = in_place ? &record.in_place : &record.out_of_place;
+        perf_measure_make(sweep, &record, &batches, measure);
+        sum_groups(world, row, measure);
+        perf_iterations_gather(sweep, in_place, measure);
         if (sweep->total.bad_rank < 0) continue;
         size_t used = (size_t)snprintf(notes[in_place], sizeof notes[in_place],
                                        "%s: ", in_place ? "in place" : "out of place");
@@ -245,8 +195,40 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
                            sizeof notes[in_place] - used);
     }
     if (thread->index != 0) return;
-    note_schedule(world, &record);
+    if (sweep->pairs != NULL) {
+        record.from = row->pair.first;
+        record.to = row->pair.second;
+        sweep->pairs[record.from * world->nranks + record.to] = record.out_of_place.busbw;
+    }
+    save_schedule(world, &record);
     report_row(sweep, &record, notes);
+}
+
+int perf_is_busy(const struct perf_thread *thread, const struct perf_case *row)
+{
+    int peer, is_paired = (thread->sweep->world->coll->flags & PERF_PAIRED) != 0;
+    for (int i = 0; i < thread->n; i++) {
+        const struct perf_rank *rank = &thread->ranks[i];
+        if (!is_paired ||
+            perf_pair_role(&row->pair, rank->group_rank, rank->group_size, &peer) != PERF_ROLE_NONE)
+            return 1;
+    }
+    return 0;
+}
+
+/* --pairs: a row for each, then the table of all. */
+static void run_pairs(struct perf_thread *thread, struct perf_case *row)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    row->pair = (struct perf_pair){0, 0};
+    while (perf_pair_next(&row->pair, world->coll, world->nranks)) run_case(thread, row);
+    row->pair = (struct perf_pair){0, 0};
+    if (thread->index != 0 || world->proc != 0) return;
+    perf_report_lock();
+    perf_pairs_table(sweep->pairs, world->nranks, perf_report_summary);
+    perf_report_unlock();
+    memset(sweep->pairs, 0, (size_t)world->nranks * (size_t)world->nranks * sizeof(double));
 }
 
 static void run_sizes(struct perf_thread *thread, struct perf_case *row)
@@ -256,7 +238,10 @@ static void run_sizes(struct perf_thread *thread, struct perf_case *row)
     perf_sizes_start(&sizes, thread->sweep->world->options);
     while (perf_sizes_next(&sizes, &size_bytes)) {
         perf_start_case(row, size_bytes);
-        run_case(thread, row);
+        if (thread->sweep->pairs != NULL)
+            run_pairs(thread, row);
+        else
+            run_case(thread, row);
     }
 }
 
@@ -267,7 +252,7 @@ struct perf_span perf_choose(int applies, int choice, int n)
     return (struct perf_span){choice, choice};
 }
 
-static void run_cycle(struct perf_thread *thread)
+static void run_cycle(struct perf_thread *thread, int cycle)
 {
     const struct perf_world *world = thread->sweep->world;
     const struct perf_options *o = world->options;
@@ -275,45 +260,51 @@ static void run_cycle(struct perf_thread *thread)
     struct perf_span ops = perf_choose((world->coll->flags & PERF_HAS_OP) != 0, o->op, PERF_NOPS);
     struct perf_span roots =
         perf_choose((world->coll->flags & PERF_HAS_ROOT) != 0, o->root, world->smallest_group);
-    struct perf_case row;
+    struct perf_case row = {.cycle = cycle};
     for (row.type = types.first; row.type <= types.last; row.type++)
         for (row.op = ops.first; row.op <= ops.last; row.op++)
             for (row.root = roots.first; row.root <= roots.last; row.root++)
                 run_sizes(thread, &row);
 }
 
+/* --baseline: a row that looks slower may have met other work of the machine, so the series runs
+ * again; slower is what is so each time. Rank 0's process decides. */
+static int runs_again(struct perf_thread *thread)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    pthread_barrier_wait(&world->barrier);
+    if (thread->index == 0) {
+        int again = 0, *all = calloc((size_t)world->nprocs, sizeof *all);
+        if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+        perf_report_lock();
+        const struct perf_gate *gate = world->proc == 0 ? perf_baseline_judge() : NULL;
+        perf_ending_footer()->gate = gate;
+        perf_report_unlock();
+        if (gate != NULL)
+            again = perf_gate_code(gate) == PERF_EXIT_SLOW && gate->nruns < PERF_GATE_RUNS;
+        perf_world_allgather(world, &again, all, sizeof again);
+        sweep->runs_again = all[0];
+        free(all);
+    }
+    pthread_barrier_wait(&world->barrier);
+    return sweep->runs_again;
+}
+
 static void *run_thread(void *argument)
 {
     struct perf_thread *thread = argument;
     const struct perf_options *options = thread->sweep->world->options;
-    for (int cycle = 0; options->run_cycles == 0 || cycle < options->run_cycles; cycle++)
-        run_cycle(thread);
+    int cycle = 0;
+    do {
+        for (int end = cycle + options->run_cycles; options->run_cycles == 0 || cycle < end;
+             cycle++)
+            run_cycle(thread, cycle);
+    } while (runs_again(thread));
     return NULL;
 }
 
 /* ---- all threads ---- */
-static void open_events(struct perf_thread *thread)
-{
-    const struct perf_options *options = thread->sweep->world->options;
-    if (!options->iter_report || options->iters == 0) return;
-    size_t n = (size_t)options->iters;
-    thread->events = calloc(n + 1, sizeof(chorus_event_t));
-    thread->iter_us = calloc(n, sizeof *thread->iter_us);
-    if (thread->events == NULL || thread->iter_us == NULL)
-        perf_end(PERF_EXIT_ERROR, "out of memory for the events of -I");
-    perf_check(perf_devices()->set(thread->ranks[0].device), "setting the device");
-    for (size_t i = 0; i <= n; i++)
-        perf_check(perf_devices()->event_create(&thread->events[i]), "making an event");
-}
-
-static void close_events(struct perf_thread *thread)
-{
-    for (int i = 0; thread->events != NULL && i <= thread->sweep->world->options->iters; i++)
-        perf_devices()->event_destroy(thread->events[i]);
-    free(thread->events);
-    free(thread->iter_us);
-}
-
 static void run_threads(struct perf_sweep *sweep)
 {
     struct perf_world *world = sweep->world;
@@ -324,11 +315,13 @@ static void run_threads(struct perf_sweep *sweep)
     sweep->parts = calloc(n, sizeof *sweep->parts);
     if (threads == NULL || handles == NULL || sweep->parts == NULL)
         perf_end(PERF_EXIT_ERROR, "out of memory");
+    sweep->threads = threads;
+    perf_iterations_open(sweep);
     for (size_t t = 0; t < n; t++) {
         threads[t] =
             (struct perf_thread){.sweep = sweep, .index = (int)t, .n = gpus, .seed = FIRST_SEED};
         threads[t].ranks = &world->ranks[t * (size_t)gpus];
-        open_events(&threads[t]);
+        perf_events_open(&threads[t]);
         threads[t].marks = perf_marks_open(threads[t].ranks[0].device, threads[t].ranks[0].stream);
     }
     for (size_t t = 1; t < n; t++)
@@ -337,9 +330,11 @@ static void run_threads(struct perf_sweep *sweep)
     run_thread(&threads[0]);
     for (size_t t = 1; t < n; t++) pthread_join(handles[t], NULL);
     for (size_t t = 0; t < n; t++) {
-        close_events(&threads[t]);
+        perf_events_close(&threads[t]);
         perf_marks_close(threads[t].marks);
     }
+    perf_iterations_close(sweep);
+    sweep->threads = NULL;
     free(sweep->parts);
     free(handles);
     free(threads);
@@ -353,6 +348,7 @@ static int decide(struct perf_world *world)
     if (footer->min_busbw_wanted > 0 && footer->avg_valid &&
         footer->avg_busbw < 0.9 * footer->min_busbw_wanted)
         code = PERF_EXIT_SLOW;
+    code = perf_verdict_worse(code, perf_gate_code(footer->gate));
     if (perf_report_is_empty(footer)) code = PERF_EXIT_ERROR;
     if (footer->out_of_bounds > 0) code = PERF_EXIT_WRONG;
     int *all = calloc((size_t)world->nprocs, sizeof *all);
@@ -379,7 +375,13 @@ int perf_run(struct perf_sweep *sweep)
 {
     struct perf_world *world = sweep->world;
     perf_sweep_alloc(sweep);
+    if (world->options->pairs) {
+        sweep->pairs = calloc((size_t)world->nranks * (size_t)world->nranks, sizeof(double));
+        if (sweep->pairs == NULL) perf_end(PERF_EXIT_ERROR, "out of memory for --pairs");
+    }
     run_threads(sweep);
+    free(sweep->pairs);
+    perf_sweep_memory(sweep);
     perf_sweep_free(sweep);
     say_all_skipped(world);
     return decide(world);

@@ -1,6 +1,6 @@
 /* The run: all rows, on all threads of all processes in step. run.c owns the sweep and what the
- * threads combine, run_memory.c its buffers, run_time.c one timed placement, run_check.c one
- * verified placement.
+ * rows, run_combine.c what the threads combine, run_iters.c the times of iterations, run_memory.c
+ * the buffers, run_time.c one timed placement, run_check.c one verified placement.
  */
 #ifndef PERF_RUN_H
 #define PERF_RUN_H
@@ -8,12 +8,15 @@
 #include "harness/buffers.h"
 #include "harness/devices.h"
 #include "harness/marks.h"
+#include "harness/stats.h"
 #include "harness/verify.h"
 #include "harness/world.h"
 
 /* One row, equal on all threads and processes. */
 struct perf_case {
     int type, op, root; /* op, root -1: none */
+    int cycle;          /* of -N */
+    struct perf_pair pair;
     size_t requested_bytes, elems, type_bytes;
 };
 
@@ -21,7 +24,8 @@ struct perf_case {
 struct perf_part {
     double time_first, time_sum, time_min, time_max; /* us per collective; first: of rank 0 */
     double cpu_us;                                   /* the largest */
-    double iter_min_us, iter_max_us, iter_p99_us, iter_cv_percent;
+    double calls;                                    /* timed, of each rank */
+    int max_rank;                                    /* the first of the thread of time_max */
     int nthreads;
     uint64_t wrong;
     int bad_rank; /* lowest rank with a mismatch, -1: none */
@@ -30,13 +34,17 @@ struct perf_part {
 
 struct perf_sweep {
     struct perf_world *world;
-    size_t budget_bytes;           /* device memory for the buffers of one rank */
-    size_t send_bytes, recv_bytes; /* of the buffers of one rank */
-    uint64_t fit_bytes;            /* the largest requested size that fits, for every type */
-    uint64_t too_large_bytes;      /* the largest that does not, 0: all do */
-    struct perf_part *parts;       /* [threads] */
-    struct perf_part total;        /* over all ranks; written by thread 0 between barriers */
-    double busbw_sum;              /* thread 0 of process 0 */
+    size_t budget_bytes;                /* device memory for the buffers of one rank */
+    size_t send_bytes, recv_bytes;      /* of the buffers of one rank */
+    uint64_t fit_bytes;                 /* the largest requested size that fits, for every type */
+    uint64_t too_large_bytes;           /* the largest that does not, 0: all do */
+    struct perf_thread *threads;        /* [threads] while they run */
+    struct perf_part *parts;            /* [threads] */
+    struct perf_part total;             /* over all ranks; written by thread 0 between barriers */
+    struct perf_iterations *iterations; /* -I, else NULL */
+    int runs_again;                     /* --baseline: the series is not over yet */
+    double *pairs;                      /* --pairs: [nranks][nranks] busbw of a size, or NULL */
+    double busbw_sum;                   /* thread 0 of process 0 */
     int busbw_n;
 };
 
@@ -46,7 +54,7 @@ struct perf_thread {
     int index, n;           /* n ranks from index * n on */
     uint64_t seed;          /* of the next verified iteration */
     chorus_event_t *events; /* -I: [iterations + 1] */
-    double *iter_us;        /* -I: [iterations] */
+    double *iter_us;        /* -I: [iterations], in their order, of one call */
     struct perf_marks *marks;
 };
 
@@ -62,6 +70,8 @@ struct perf_span perf_choose(int applies, int choice, int n);
 
 /* Sets sizes and counts of a row whose type is set. */
 void perf_start_case(struct perf_case *row, uint64_t size_bytes);
+/* Whether a rank of the thread takes part in the row. */
+int perf_is_busy(const struct perf_thread *thread, const struct perf_case *row);
 /* Bytes of both buffers that a row needs; the same on all processes. */
 void perf_row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
                    size_t *recv);
@@ -69,10 +79,41 @@ void perf_row_need(const struct perf_world *world, const struct perf_case *row, 
 /* All threads of all processes wait for each other. */
 void perf_thread_barrier(struct perf_thread *thread);
 
+/* ---- run_combine.c ---- */
+/* The times of the series of a placement; one without --until-stable. */
+struct perf_batches {
+    int n;
+    double us[PERF_BATCHES_MOST];
+    struct perf_stats stats; /* of them; sorts them */
+};
+/* Folds the parts of all threads into sweep->total; it stays until the next call. */
+void perf_combine(struct perf_thread *thread);
+/* Times a placement as often as --until-stable asks for; equal on all threads. */
+void perf_time_batches(struct perf_thread *thread, const struct perf_case *row, int in_place,
+                       struct perf_batches *batches);
+/* What the row shows; sweep->total is of this placement. By thread 0. */
+void perf_measure_make(struct perf_sweep *sweep, const struct perf_row *row,
+                       const struct perf_batches *batches, struct perf_measure *measure);
+
+/* ---- run_iters.c ---- */
+/* Does nothing without -I, as the others below. */
+void perf_iterations_open(struct perf_sweep *sweep);
+void perf_iterations_close(struct perf_sweep *sweep);
+/* The events and times of a thread. */
+void perf_events_open(struct perf_thread *thread);
+void perf_events_close(struct perf_thread *thread);
+/* After the timed iterations, which are done: reads their times. */
+void perf_events_read(struct perf_thread *thread);
+/* Thread 0 of all processes, after perf_combine and before any thread times on: the times of all
+ * threads, which live until the same placement of the next row. */
+void perf_iterations_gather(struct perf_sweep *sweep, int in_place, struct perf_measure *measure);
+
 /* ---- run_memory.c ---- */
 /* Finds out which rows fit, and says on stderr when some do not. On all processes at once. */
 void perf_sweep_plan(struct perf_sweep *sweep);
 void perf_sweep_alloc(struct perf_sweep *sweep);
+/* -M: what all ranks hold now goes to the footer. On all processes at once. */
+void perf_sweep_memory(struct perf_sweep *sweep);
 void perf_sweep_free(struct perf_sweep *sweep);
 
 /* ---- run_time.c ---- */

@@ -5,7 +5,6 @@
 #include "harness/ending.h"
 #include "harness/redop.h"
 #include "harness/run.h"
-#include "harness/stats.h"
 #include "harness/timing.h"
 #include "harness/watchdog.h"
 
@@ -52,6 +51,7 @@ static void call_rank(const struct one_call *one)
                              .rank = rank->group_rank,
                              .nranks = rank->group_size,
                              .step = one->step,
+                             .pair = row->pair,
                              .comm = rank->comm,
                              .stream = rank->stream};
     check_call(world->coll->run(&call), one->thread, rank);
@@ -173,25 +173,6 @@ static uint64_t enqueue(struct perf_thread *thread, const struct series *series)
     return 0;
 }
 
-static void read_iterations(struct perf_thread *thread, struct perf_part *part)
-{
-    const struct perf_options *options = thread->sweep->world->options;
-    if (thread->events == NULL) return;
-    size_t n = 0;
-    for (int i = options->iter_skip; i < options->iters; i++) {
-        float ms = 0;
-        perf_check(perf_devices()->event_elapsed(thread->events[i], thread->events[i + 1], &ms),
-                   "reading an event");
-        thread->iter_us[n++] = (double)ms * 1000 / options->agg_iters;
-    }
-    struct perf_stats stats;
-    perf_stats_compute(thread->iter_us, n, &stats);
-    part->iter_min_us = stats.min;
-    part->iter_max_us = stats.max;
-    part->iter_p99_us = stats.p99;
-    part->iter_cv_percent = stats.cv_percent;
-}
-
 /* Returns the seconds that one iteration took, -1 without any. */
 static double warm_up(struct perf_thread *thread, const struct series *series)
 {
@@ -227,7 +208,8 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     struct perf_part *part = &thread->sweep->parts[thread->index];
     memset(part, 0, sizeof *part);
     part->bad_rank = -1;
-    part->nthreads = 1;
+    part->nthreads = perf_is_busy(thread, row);
+    part->max_rank = thread->ranks[0].rank;
     struct series series = {
         .row = row, .in_place = in_place, .n = options->iters > 0 ? options->warmup : 0};
     if (options->graph_launches > 0) capture_series(thread, &series);
@@ -247,8 +229,10 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     if (series.graph != NULL) calls *= options->graph_launches;
     if (perf_replays_wait(thread->sweep->world)) calls = series.n;
     double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
+    if (thread->sweep->world->coll->trips > 0) time_us /= thread->sweep->world->coll->trips;
     part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
     part->cpu_us = (double)cpu_ns / 1000 / calls;
-    read_iterations(thread, part);
+    part->calls = calls;
+    perf_events_read(thread);
     if (series.graph != NULL) perf_graph_drop(thread, series.graph);
 }

@@ -11,7 +11,7 @@ enum perf_exit {
     PERF_EXIT_USAGE = 2,   /* options or environment */
     PERF_EXIT_ERROR = 3,   /* set-up or run-time error */
     PERF_EXIT_TIMEOUT = 4, /* no progress for -T seconds */
-    PERF_EXIT_SLOW = 5,    /* slower than NCCL_TESTS_MIN_BW asks */
+    PERF_EXIT_SLOW = 5,    /* slower than NCCL_TESTS_MIN_BW or --baseline asks */
     PERF_EXIT_COMPARE = 6, /* results cannot be compared */
     PERF_EXIT_SIGNAL = 128 /* + the signal's number */
 };

@@ -103,6 +103,19 @@ struct progress {
     uint64_t moved_ns, told_ns;
 };
 
+/* Ranks that wait in the library are named by it, those that wait at the drivers' own barrier by
+ * the hub of that. */
+static _Noreturn void end_for_standstill(double timeout_s)
+{
+    struct perf_world *world = watch.world;
+    char text[PERF_OOB_TEXT], missing[PERF_OOB_TEXT - 128] = "";
+    if (world->link != NULL) perf_link_missing(world->link, missing, sizeof missing);
+    snprintf(text, sizeof text, "timeout: no progress of any rank for %g s%s%s", timeout_s,
+             missing[0] != '\0' ? "; the barrier waits for " : "", missing);
+    perf_watch_describe();
+    perf_end(PERF_EXIT_TIMEOUT, text);
+}
+
 static void look_at_progress(struct progress *last)
 {
     struct perf_world *world = watch.world;
@@ -122,10 +135,7 @@ static void look_at_progress(struct progress *last)
         perf_link_progress(world->link);
     }
     if (timeout_s <= 0 || (double)(now_ns - last->moved_ns) < timeout_s * 1e9) return;
-    char text[96];
-    snprintf(text, sizeof text, "timeout: no progress of any rank for %g s", timeout_s);
-    perf_watch_describe();
-    perf_end(PERF_EXIT_TIMEOUT, text);
+    end_for_standstill(timeout_s);
 }
 
 static void *watch_run(void *argument)

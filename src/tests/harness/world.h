@@ -57,11 +57,14 @@ struct perf_world {
     int ranks_per_device, ndevices;
     int callers_share_gpu; /* ranks of several threads or processes are on one GPU */
     struct perf_split split;
-    int largest_group, smallest_group;
+    int ngroups, largest_group, smallest_group;
     struct perf_rank *ranks;     /* [nlocal] */
     struct perf_rank_info *info; /* [nranks] */
     const char *init_call;
     size_t lib_bytes;          /* device memory that went away during initialisation */
+    size_t free_before;        /* device memory that was free before it */
+    int64_t leak_bytes;        /* less free after the end; -1: host memory, which others use too */
+    int *group_sizes;          /* [ngroups] */
     pthread_barrier_t barrier; /* of the threads of this process */
 };
 

@@ -55,7 +55,7 @@ repeat() { # N TEXT
 }
 
 for rule in format layers file-length function-length line-length words opening exports options \
-    parameters; do
+    parameters records; do
     clean $rule
 done
 
@@ -154,5 +154,10 @@ breach "parameters: undocumented" parameters $table \
     "src/lib/README.md: does not describe CHORUS_PLANTED" <<END
 $(cat $table)
 CCL_PARAM_INT(PLANTED, "CHORUS_PLANTED", 0, 0, 1, "nothing")
+END
+table=src/tests/harness/record_table.h
+breach "records: undocumented" records $table "docs/records.md: does not describe .planted." <<END
+$(cat $table)
+PERF_FIELD(RUN, "planted", INT, 0)
 END
 echo "1..$number"

@@ -117,6 +117,8 @@ const struct perf_row scene_row = {
     .type = 7,
     .op = 0,
     .root = -1,
+    .from = -1,
+    .to = -1,
     .out_of_place = {.run = 1, .time_us = 12.5, .algbw = 0.5, .busbw = 0.875},
     .in_place = {.run = 1, .time_us = 123.4, .algbw = 1.25, .busbw = 2.1875}};
 
@@ -168,11 +170,12 @@ static void set_stage(const struct scene *scene)
 static void report_start(const struct scene *scene, struct perf_options *options)
 {
     static char *words[] = {(char *)"all_reduce_perf", (char *)"a b", (char *)"\x01\"\xff\\", NULL};
-    struct perf_rank_info ranks[64] = {{0}};
+    static struct perf_rank_info ranks[64]; /* rows name the header's devices */
     struct perf_header header = {.options = options,
                                  .coll = scene->coll,
                                  .nranks = scene->nranks,
                                  .group_size = scene->nranks,
+                                 .ngroups = 1,
                                  .nprocs = 1,
                                  .ranks_per_device = 1,
                                  .ndevices = scene->nranks,

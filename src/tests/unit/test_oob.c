@@ -195,8 +195,49 @@ static void test_missing(void)
     open_star(&star, 4, 2, 0.3);
     wait_told(2);
     CHECK_EQ(told.code, PERF_EXIT_TIMEOUT);
-    CHECK_HAS(told.text, "ranks 4-5 ranks 6-7");
+    CHECK_HAS(told.text, "ranks 4-5, ranks 6-7");
     close_star(&star);
+}
+
+/* Whom a round waits for: nobody before it begins, those without a contribution afterwards. */
+static void test_round_names_missing(void)
+{
+    struct star star;
+    _Atomic int bad = 0;
+    pthread_t threads[3];
+    char text[PERF_OOB_TEXT] = "";
+    open_star(&star, 3, 0, 20);
+    perf_link_missing(star.links[2], text, sizeof text);
+    CHECK_STR(text, "");
+    struct member members[3];
+    for (int i = 0; i < 3; i++) members[i] = (struct member){&star, i, 1, &bad};
+    CHECK_EQ(pthread_create(&threads[0], NULL, gather_rounds, &members[0]), 0);
+    /* Its contribution is on the way: until it is there, nothing is missing. */
+    while (text[0] == '\0') perf_link_missing(star.links[0], text, sizeof text);
+    CHECK_STR(text, "ranks 2-3, ranks 4-5");
+    CHECK_EQ(pthread_create(&threads[1], NULL, gather_rounds, &members[1]), 0);
+    while (strstr(text, "2-3") != NULL) perf_link_missing(star.links[2], text, sizeof text);
+    CHECK_STR(text, "ranks 4-5");
+    CHECK_EQ(pthread_create(&threads[2], NULL, gather_rounds, &members[2]), 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    perf_link_missing(star.links[1], text, sizeof text);
+    CHECK_STR(text, "");
+    close_star(&star);
+    CHECK_EQ(bad, 0);
+    CHECK_EQ(told.count, 0);
+}
+
+/* A hub that is there but stopped is what is missing. */
+static void test_silent_hub(void)
+{
+    int pair[2];
+    char text[PERF_OOB_TEXT];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    struct perf_link *link = open_link(pair[1], 0, 2, TOKEN);
+    perf_link_missing(link, text, sizeof text);
+    CHECK_STR(text, "the hub");
+    perf_link_close(link, 0);
+    close(pair[0]);
 }
 
 static void test_twice(void)
@@ -264,6 +305,8 @@ static const struct test_case cases[] = {
     {"oob: a failure reaches all others", test_failure, 0},
     {"oob: a lost process is named with ranks, pid and host", test_lost, 0},
     {"oob: missing processes are named at the deadline", test_missing, 0},
+    {"oob: a round names those it waits for", test_round_names_missing, 0},
+    {"oob: a hub that does not answer is named", test_silent_hub, 0},
     {"oob: two processes with one number", test_twice, 0},
     {"oob: processes that disagree about their number", test_other_size, 0},
     {"oob: strangers do not disturb", test_strangers, 0},

@@ -116,10 +116,8 @@ static void test_extra_columns(void)
     scene.file[0] = 0;
     scene.options = "ICSM";
     scene.row.in_place.run = 0;
-    scene.row.out_of_place.iter_min_us = 3;
-    scene.row.out_of_place.iter_max_us = 4567;
-    scene.row.out_of_place.iter_p99_us = 12345;
-    scene.row.out_of_place.iter_cv_percent = 0.5;
+    scene.row.out_of_place.iters =
+        (struct perf_stats){.n = 5, .min = 3, .max = 4567, .p99 = 12345, .cv_percent = 0.5};
     scene.row.out_of_place.cputime_us = 7;
     scene_run(&scene, &capture, NULL, 0);
     scene_find_line(capture.out, "        1024", line, sizeof line);
@@ -184,7 +182,7 @@ static void test_one_rank(void)
 static void test_document(void)
 {
     static const char *const keys[] = {
-        "\"schema_version\":1",
+        "\"schema_version\":2",
         "\"version\":",
         "\"start_time\":\"",
         "\"args\":[\"all_reduce_perf\",\"a b\",\"\\u0001\\\"\\ufffd\\\\\"]",
@@ -230,7 +228,7 @@ static void test_document(void)
     unsetenv("SECRET_TEST_REPORT");
     for (size_t i = 0; i < TEST_COUNT(keys); i++) CHECK_HAS(json, keys[i]);
     CHECK(!strstr(json, "SECRET"));
-    CHECK_HAS(capture.err, "all_reduce_perf: JSON goes to ");
+    CHECK_HAS(capture.err, "all_reduce_perf: the record goes to ");
     CHECK_HAS(capture.out, "# error: rank 3 died\n");
     scene_end(&scene);
 }

@@ -3,6 +3,7 @@
 #include "harness/verdict.h"
 #include "unit/test.h"
 
+#include <math.h>
 #include <stddef.h>
 
 static void test_nothing(void)
@@ -52,6 +53,23 @@ static void test_percentile(void)
     }
 }
 
+static void test_median(void)
+{
+    double even[] = {4, 1, 3, 2}, odd[] = {9, 1, 5}, same[] = {2, 2, 2, 2};
+    struct perf_stats stats;
+    perf_stats_compute(even, 4, &stats);
+    CHECK_NEAR(stats.median, 2.5, 0);
+    CHECK_EQ(stats.n, 4);
+    /* t of 3 degrees of freedom, 3.182, times the deviation of the mean. */
+    CHECK_NEAR(perf_stats_ci_percent(&stats), 100 * 3.182 * 1.2909944 / 2 / 2.5, 1e-3);
+    perf_stats_compute(odd, 3, &stats);
+    CHECK_NEAR(stats.median, 5, 0);
+    perf_stats_compute(same, 4, &stats);
+    CHECK_NEAR(perf_stats_ci_percent(&stats), 0, 0);
+    perf_stats_compute(same, 1, &stats);
+    CHECK(isinf(perf_stats_ci_percent(&stats)));
+}
+
 static void test_gravity(void)
 {
     static const int order[] = {PERF_EXIT_SIGNAL + 2, PERF_EXIT_WRONG,   PERF_EXIT_USAGE,
@@ -80,6 +98,7 @@ static const struct test_case cases[] = {
     {"stats: one value", test_one, 0},
     {"stats: unsorted values", test_unsorted, 0},
     {"stats: percentile for every n to 1000", test_percentile, 0},
+    {"stats: median and interval", test_median, 0},
     {"verdict: the graver code wins, in any order", test_gravity, 0},
     {"verdict: status of every code", test_status, 0},
 };

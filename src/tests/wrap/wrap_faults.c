@@ -3,6 +3,7 @@
  * It redefines ncclX and calls pncclX. WRAP_FAULT names the fault: drop (the last element is not
  * written), skip (nothing is called), swap (two halves of the result change places), stale (the
  * result of the call before), double (rank 0 counts twice), past (a byte behind the result).
+ * WRAP_SLOW_US makes every outermost call, or group of calls, take that much longer.
  * Spoiling happens on the host in stream order. A GPU's memory is out of its reach: there only
  * drop spoils, by copies on the stream, and the other faults but skip leave the results alone.
  * Invariant: what waits for a stream lives until that stream has run it.
@@ -13,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Another library has none; skip needs none. */
 extern const struct chorus_devices *chorus_devices(void) __attribute__((weak));
@@ -229,10 +231,26 @@ static size_t ranks_of(ncclComm_t comm)
     return (size_t)nranks;
 }
 
+/* A library that became slower: the caller loses the time, as with a slower launch. */
+static void slow_down(void)
+{
+    const char *text = getenv("WRAP_SLOW_US");
+    struct timespec now, start;
+    if (!text || depth > 0) return;
+    double wanted_us = atof(text), spent_us = 0;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    while (spent_us < wanted_us) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        spent_us =
+            (double)(now.tv_sec - start.tv_sec) * 1e6 + (double)(now.tv_nsec - start.tv_nsec) / 1e3;
+    }
+}
+
 /* Ends a wrapped call. */
 static ncclResult_t done(ncclResult_t result)
 {
     spoil_pending();
+    slow_down();
     return result;
 }
 

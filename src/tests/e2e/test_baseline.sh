@@ -1,0 +1,181 @@
+#!/bin/sh
+# time limit: 150 s
+# slice: no
+# --baseline and scripts/regress: what got slower is found and said, what did not passes, what
+# cannot be compared is refused, in every form of the verdict. Baselines are doctored, so that no
+# outcome hangs on how fast the machine is at the moment.
+. "$(dirname "$0")/lib.sh"
+wrapper=$BUILDDIR/tests/wrap_faults.so
+if ! has python3; then
+    skip 'baselines' 'no python3'
+    finish
+fi
+base=$tmp/base/all_reduce.json
+mkdir -p "$tmp/base" "$tmp/doctored"
+size='-b 1K -e 256K -f 256'
+
+# doctor STATEMENT: changes the record as `d`; the new file is $made.
+made=$tmp/doctored/all_reduce.json
+doctor() {
+    rm -f "$made"*
+    python3 - "$base" "$made" "$1" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+places = [row[p] for row in d["results"] for p in ("out_of_place", "in_place") if row[p]]
+exec(sys.argv[3])
+json.dump(d, open(sys.argv[2], "w"))
+END
+}
+gate() { python3 -c "import json; print(json.load(open('$tmp/now.json'))['gate']['$1'])"; }
+again() { rm -f "$tmp"/now.*; perf all_reduce $size -g 3 "$@"; }
+
+begin 'a baseline is recorded'
+run 60 "$(driver all_reduce)" $size -g 3 -n 2 -w 1 -N 3 -J "$base"
+want_code 0
+end
+
+begin '0: far slower before'
+doctor 'for p in places: p["time"] = 1e7'
+again --baseline "$made" -J "$tmp/now.json"
+want_code 0
+want_out '^# Baseline +: 0 of 4 slower, [0-4] faster, 0 not in this run .* OK$'
+want_out '^# Baseline noise +: its runs support a tolerance of [0-9.]+ %'
+want "$(gate cells)" [ "$(gate slower)" = 0 ]
+end
+
+for mode in '-g 3' '-t 3' '--spawn 3'; do
+    begin "5 with $mode: far faster before, which three runs confirm"
+    nprocs=1
+    [ "$mode" != '--spawn 3' ] || nprocs=3
+    doctor "d['nprocs'] = $nprocs
+for p in places: p['time'] = 0.001"
+    rm -f "$tmp"/now.*
+    perf all_reduce $size $mode --baseline "$made" -J "$tmp/now.json"
+    want_code 5
+    want_out '^#  +1024 .* us .*slower$'
+    want_out '^#  +262144 .* GB/s .*slower$'
+    want_out '^# Baseline +: 4 of 4 slower,.* 3 runs\) SLOWER$'
+    want_out '^# Verdict +: FAILED$'
+    want 'not three runs' [ "$(gate runs)" = 3 ]
+    want 'not all slower' [ "$(gate slower)" = 4 ]
+    end
+done
+
+begin 'JUnit and JSON lines have the verdict of each row'
+again --baseline "$made" --baseline_anyway -J "$tmp/now.xml"
+want_code 5
+want 'not four failures' [ "$(grep -c '<failure type="slower"' "$tmp/now.xml")" = 4 ]
+want 'no XML' python3 "$tests_dir/read_record.py" "$tmp/now.xml"
+again --baseline "$made" --baseline_anyway -J "$tmp/now.jsonl"
+want 'no gate in the last line' sh -c "tail -n 1 '$tmp/now.jsonl' | grep -q '\"slower\":4'"
+end
+
+begin 'JSON lines as a baseline, and further runs beside it'
+rm -f "$tmp"/lines.*
+for run in 1 2 3; do perf all_reduce $size -g 3 -J "$tmp/lines.jsonl"; done
+again --baseline "$tmp/lines.jsonl" --tolerance 1000 -J "$tmp/now.json"
+want_code 0
+want 'a cell without noise' sh -c "! grep -q '\"noise_pct\":null' '$tmp/now.json'"
+end
+
+begin 'the tolerance that is asked for counts, and what the baseline supports is said'
+doctor 'for i, p in enumerate(places): p["time"] = 1e6 * (1 + i // 4)'
+again --baseline "$made" --tolerance 5%
+want_code 0
+want_out "^# Baseline noise .* [0-9.]+ % for all rows; 5 % will raise false alarms"
+end
+
+refused() { # NAME STATEMENT PATTERN
+    begin "6: $1"
+    doctor "$2"
+    again --baseline "$made" -J "$tmp/now.json"
+    want_code 6
+    want_err "$3"
+    want_not_out '^ +1024 '
+    want 'no status error' grep -q '"status": *"error"' "$tmp/now.json"
+    again --baseline "$made" --baseline_anyway --tolerance 1000
+    want "exit code $code, though it shall compare" [ "$code" -eq 0 -o "$code" -eq 5 ]
+    end
+}
+refused 'another number of ranks' 'd["nranks"] = 4' 'nranks is 4 there and 3 here'
+refused 'another machine' 'd["machine"]["cpu"] = "Z80"' 'processor is Z80 there and '
+refused 'other ranks per device' 'd["ranks_per_device"] = 2' 'ranks_per_device is 2 there'
+refused 'other devices' 'd["ndevices"] = 1' 'ndevices is 1 there'
+refused 'a record without its machine' 'del d["machine"]' 'is unknown there'
+
+begin '6: no row in common; a row that is missing is said'
+doctor 'for r in d["results"]: r["size"] += 4'
+again --baseline "$made"
+want_code 6
+want_out '^# Cannot compare +: no row is in the baseline too'
+doctor 'd["results"].append(dict(d["results"][0], size=64))
+for p in places: p["time"] = 1e7'
+again --baseline "$made"
+want_code 0
+want_out '^#  +64 .* not in this run$'
+end
+
+for text in '{"a": [1,}' '' '[]' 'size,time'; do
+    begin "refused: a baseline '$text'"
+    echo "$text" >"$tmp/bad.json"
+    again --baseline "$tmp/bad.json" -J "$tmp/now.json"
+    want "exit code $code" [ "$code" -eq 2 -o "$code" -eq 6 ]
+    want_err '^all_reduce_perf: option --baseline: '
+    want 'a record was made' [ ! -e "$tmp/now.json" ]
+    end
+done
+
+# ---- a library that became slower, and scripts/regress ----
+
+regress() { run 100 scripts/regress "$1" --build "$BUILDDIR" --pause 0 --attempts 2; }
+if [ -e "$wrapper" ]; then
+    begin 'regress: a library that loses 20 ms a call is caught'
+    LD_PRELOAD=$wrapper WRAP_SLOW_US=20000 regress "$tmp/base"
+    want_code 5
+    want_out '^slower +all_reduce +1 KiB float sum out of place: .* % are tolerated'
+    want_out '^1 records, [1-4] rows slower, .*: exit 5$'
+    end
+    begin 'regress: wrong data beats slower'
+    LD_PRELOAD=$wrapper WRAP_FAULT=drop WRAP_SLOW_US=20000 regress "$tmp/base"
+    want_code 1
+    want_out '^wrong +all_reduce '
+    end
+else
+    skip 'a slower library' 'no wrap_faults.so in this build'
+fi
+
+begin 'regress: unchanged; the record of a former run says how much slower it was'
+doctor 'for p in places: p["time"] = 1e7'
+regress "$tmp/doctored"
+want_code 0
+want_out '^faster +all_reduce '
+want_out "^the baseline's own runs support a tolerance of "
+want_out '^1 records, 0 rows slower, .*: exit 0$'
+end
+
+begin 'regress: JUnit, and annotations of GitHub'
+doctor 'for p in places: p["time"] = 0.001'
+GITHUB_ACTIONS=true run 60 scripts/regress "$tmp/doctored" --build "$BUILDDIR" --attempts 1 \
+    --junit "$tmp/regress.xml"
+want_code 5
+want_out '^::error title=all_reduce slower::1 KiB .* %25 worse'
+want 'JUnit' python3 - "$tmp/regress.xml" <<'END'
+import sys, xml.etree.ElementTree as xml
+suite = xml.parse(sys.argv[1]).getroot()
+assert suite.get("failures") == "1" and suite.find("testcase/failure").get("type") == "slower"
+END
+end
+
+begin 'regress: cannot compare, no records, no such folder'
+doctor 'd["nranks"] = 5'
+regress "$tmp/doctored"
+want_code 6
+want_out '^cannot compare +all_reduce .*nranks is 5'
+mkdir -p "$tmp/empty"
+regress "$tmp/empty"
+want_code 6
+regress "$tmp/nowhere"
+want_code 6
+end
+
+finish
