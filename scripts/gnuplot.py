@@ -6,7 +6,7 @@ import subprocess
 COLOURS = ("#0060ad", "#dd6600", "#008844", "#8a2be2", "#c00030", "#777777", "#a07000", "#00a0b0",
            "#e377c2", "#404040", "#6b8e23", "#4b0082")
 POINTS = (7, 5, 9, 11, 13, 4, 6, 8, 10, 12, 2, 3)
-LEGEND_PIXELS = 300
+CHARACTER_PIXELS = 8  # of the legend, at most
 
 
 class Panel:
@@ -95,7 +95,8 @@ def curves(base, title, panels, columns=None):
     """Panels in rows of `columns`; right of them the legend, of the one with the most curves."""
     columns = columns or len(panels)
     rows = -(-len(panels) // columns)
-    width, height = 480 * columns + LEGEND_PIXELS, 400 * rows + 40
+    longest = max((len(label) for panel in panels for label, _, _ in panel.curves), default=0)
+    width, height = 480 * columns + 80 + CHARACTER_PIXELS * longest, 400 * rows + 40
     most = max(range(len(panels)), key=lambda n: len(panels[n].curves))
     legend_at = 480 * columns / width
     parts = [panel_commands(panel, n, legend_at if n == most else 0)

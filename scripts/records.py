@@ -58,8 +58,11 @@ def rows(document):
 
 
 def cell(row):
-    """What makes two placements the same measurement."""
-    return row["size"], row["type"], row["redop"], row["root"], row["place"]
+    """What makes two placements the same measurement; "from" and "to" are those of --pairs."""
+    place = row["place"]
+    if row.get("from") is not None and row["from"] >= 0:
+        place += f" {row['from']} -> {row['to']}"
+    return row["size"], row["type"], row["redop"], row["root"], place
 
 
 def times(documents):

@@ -93,11 +93,53 @@ static void FN(combine_two)(ACC *restrict acc, const FN(loose) * a, const FN(loo
 
 #undef PAIR_LOOP
 
-/* The first source, or the first two; returns how many. */
+/* Three more onto what is folded so far, which is read and written once for all of them. */
+#define MORE_LOOP(op)                                                                              \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        to[i] = OP(op)(OP(op)(OP(op)(LOAD(from[i]), LOAD(a[i])), LOAD(b[i])), LOAD(c[i]));         \
+    break
+
+static void FN(combine_more)(ACC *restrict to, const FN(loose) * from,
+                             const struct ccl_source *sources, size_t first, size_t n, int op)
+{
+    const FN(loose) *a = (const FN(loose) *)sources[0].data + first;
+    const FN(loose) *b = (const FN(loose) *)sources[1].data + first;
+    const FN(loose) *c = (const FN(loose) *)sources[2].data + first;
+    switch (op) {
+    case CCL_SUM: MORE_LOOP(sum);
+    case CCL_PROD: MORE_LOOP(prod);
+    case CCL_MAX: MORE_LOOP(max);
+    default: MORE_LOOP(min);
+    }
+}
+
+#undef MORE_LOOP
+
+/* The first 4, 7, 10 … sources where their bytes are what is reduced; returns how many. Between two
+ * buffers, so that the last result is in acc. */
+static uint32_t FN(start_many)(const struct ccl_fold *fold, size_t first, size_t n, ACC *acc)
+{
+    ACC spare[CCL_TILE];
+    const FN(loose) *so_far = (const FN(loose) *)fold->sources[0].data + first;
+    uint32_t plain = 0;
+    while (!ROUNDS && plain < fold->nsources && !fold->sources[plain].scaled) plain++;
+    if (plain < 4) return 0;
+    uint32_t nmore = (plain - 1) / 3;
+    for (uint32_t i = 0; i < nmore; i++) {
+        ACC *to = (nmore - i) % 2 != 0 ? acc : spare;
+        FN(combine_more)(to, so_far, &fold->sources[1 + 3 * i], first, n, fold->op);
+        so_far = (const FN(loose) *)to;
+    }
+    return 1 + 3 * nmore;
+}
+
+/* The first source, or more; returns how many. */
 static uint32_t FN(start)(const struct ccl_fold *fold, size_t first, size_t n, ACC *acc)
 {
     const struct ccl_source *one = fold->sources, *two = one + 1;
     const FN(loose) *a = (const FN(loose) *)one->data + first;
+    uint32_t many = FN(start_many)(fold, first, n, acc);
+    if (many > 0) return many;
     if (!ROUNDS && fold->nsources > 1 && !one->scaled && !two->scaled) {
         FN(combine_two)(acc, a, (const FN(loose) *)two->data + first, n, fold->op);
         return 2;

@@ -15,7 +15,7 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 drivers="all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter"
-drivers="$drivers sendrecv hypercube"
+drivers="$drivers sendrecv hypercube pingpong oneway twoway"
 
 expect "make install" 0 "installed to $prefix" make BUILDDIR="$build" install PREFIX="$prefix"
 [ -e "$prefix/lib" ] || exit 1

@@ -14,7 +14,7 @@ for script in setup run plot bench bench-plot bare tidy check-all check-compiler
     expect "$script is a valid script" 0 '' sh -n scripts/$script
 done
 
-for script in regress compare plots; do
+for script in regress compare plots iters; do
     expect "$script --help" 0 "^scripts/$script" scripts/$script --help
 done
 

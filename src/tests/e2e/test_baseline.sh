@@ -1,5 +1,6 @@
 #!/bin/sh
 # time limit: 150 s
+# slice: no
 # --baseline and scripts/regress: what got slower is found and said, what did not passes, what
 # cannot be compared is refused, in every form of the verdict. Baselines are doctored, so that no
 # outcome hangs on how fast the machine is at the moment.

@@ -11,4 +11,7 @@ matrix alltoall 1 0 0 1 2 3 5 8
 matrix alltoallv 1 0 0 1 2 3 5 8
 matrix sendrecv 1 0 0 1 2 3 5 8
 matrix hypercube 1 0 1 1 2 4 8
+matrix oneway 1 0 0 2 3 5 8
+matrix pingpong 1 0 0 2 3 5 8
+matrix twoway 1 0 0 2 3 5 8
 finish

@@ -195,6 +195,44 @@ want_code 0
 want_table 4 0
 end
 
+begin 'groups are listed with members, and the rate of all is in the last columns'
+NCCL_TESTS_SPLIT=MOD2 perf all_reduce -b 1M -e 1M -g 5
+want_out '^#  Group  0 has ranks 0 2 4$'
+want_out '^#  Group  1 has ranks 1 3$'
+# Factors 4/3 and 1: both groups together have 7/4 of the rate of the first.
+want 'sumbw is not that of both groups' awk '/^ +[0-9]+ / {
+    rows++
+    for (i = 0; i < 2; i++)
+        if ($(14 + i) < 1.72 * $(8 + 4 * i) || $(14 + i) > 1.78 * $(8 + 4 * i)) exit bad = 1
+} END {exit bad || rows != 1}' "$out"
+end
+
+begin '-M 1: memory of each rank'
+perf all_reduce -b 1M -e 1M -g 3 -M 1
+want_out '^# Memory of rank 2 +:.* buffers 2\.0 MiB$'
+end
+
+# ---- pairs ----
+
+for name in pingpong oneway twoway; do
+    begin "$name --pairs: each pair alone, and the table"
+    perf $name -b 4K -e 4K --pairs -t 4
+    want_code 0
+    want "$(grep -c -- ' -> ' "$out") rows" \
+        [ "$(grep -c -- ' -> ' "$out")" = $([ $name = oneway ] && echo 12 || echo 6) ]
+    want_out '^#   pairs: busbw in GB/s from row to column'
+    want 'not four rows in the table' [ "$(grep -c '^#  *[0-3] | ' "$out")" = 4 ]
+    want_out '^# Out of bounds values : 0 OK'
+    end
+done
+
+begin 'pingpong: the last of an odd number of ranks is idle'
+perf pingpong -b 1K -e 1K -t 3 -J "$tmp/ping.csv"
+want_code 0
+want_table 3 1
+want_out '^# Timed: .* half of a round trip'
+end
+
 # ---- alltoallv ----
 
 printf '0 100 0\n7 0 300\n1000 0 64\n' >"$tmp/matrix"

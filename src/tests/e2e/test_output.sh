@@ -193,8 +193,8 @@ want_code 0
 want 'not three devices' [ "$(grep -c 'host device [0-9]' "$out")" -eq 3 ]
 end
 
-for name in all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce \
-    reduce_scatter scatter sendrecv; do
+for name in all_gather all_reduce alltoall alltoallv broadcast gather hypercube oneway \
+    pingpong reduce reduce_scatter scatter sendrecv twoway; do
     begin "--selftest of $name sees its fault and says what the program holds"
     run 60 "$(driver $name)" --selftest
     want_code 0

@@ -8,8 +8,8 @@ cd "$(dirname "$0")/../../.." || exit 3
 build=$(realpath "${BUILDDIR:-build}")
 wrapper=$build/tests/wrap_faults.so
 export CHORUS_DEVICE=host
-drivers='all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce
-    reduce_scatter scatter sendrecv'
+drivers='all_gather all_reduce alltoall alltoallv broadcast gather hypercube oneway
+    pingpong reduce reduce_scatter scatter sendrecv twoway'
 faults='drop skip swap stale double past'
 output=$(mktemp) || exit 3
 trap 'rm -f "$output"' EXIT

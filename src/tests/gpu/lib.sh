@@ -35,7 +35,19 @@ all_gather 1 0 1
 alltoall 1 0 0
 alltoallv 1 0 0
 sendrecv 1 0 0
-hypercube 1 0 1'
+hypercube 1 0 1
+pingpong 1 0 0
+oneway 1 0 0
+twoway 1 0 0'
+
+# The number of ranks that a driver takes instead of one that it cannot have.
+fit() { # NAME N
+    case $1$2 in
+    hypercube3) echo 4 ;;
+    pingpong1 | oneway1 | twoway1) echo 2 ;;
+    *) echo "$2" ;;
+    esac
+}
 
 # Keeps every Nth line of stdin, beginning with the i-th, for GPU_SLICE=i/N.
 slice_lines() {
@@ -50,7 +62,7 @@ everything() {
     for matrix_mode in "$@"; do
         echo "$drivers" | while read -r name rest; do
             for n in 1 2 3 4 8; do
-                [ "$name$n" != hypercube3 ] || continue
+                [ "$(fit "$name" $n)" = $n ] || continue
                 echo "$name $matrix_mode $n 0 long"
                 for unaligned in 1 2 3; do echo "$name $matrix_mode $n $unaligned short"; done
             done
@@ -64,7 +76,7 @@ one_each() {
     echo "$drivers" | while read -r name rest; do
         turn=$(((${turn:-0} + 1) % 8))
         [ $((turn % 2)) = 0 ] && n=$2 || n=$3
-        [ "$name$n" != hypercube3 ] || n=4
+        n=$(fit "$name" "$n")
         [ $((turn % 4)) = 0 ] && sizes=long || sizes=short
         echo "$name $mode $n $((turn % 4)) $sizes"
     done
@@ -76,7 +88,7 @@ some() {
     shift
     echo "$drivers" | while read -r name rest; do
         for n in "$@"; do
-            [ "$name$n" != hypercube3 ] || n=4
+            n=$(fit "$name" "$n")
             turn=$(((${turn:-0} + 1) % 4))
             [ $turn = 0 ] && sizes=long || sizes=short
             echo "$name $mode $n $turn $sizes"

@@ -82,7 +82,8 @@ static struct cell *find_cell(const struct perf_gate_cell *wanted, int adds)
 
         if (told->size_bytes == wanted->size_bytes && !strcmp(told->type, wanted->type) &&
             !strcmp(told->op, wanted->op) && told->root == wanted->root &&
-            told->in_place == wanted->in_place)
+            told->in_place == wanted->in_place && told->from == wanted->from &&
+            told->to == wanted->to)
             return &baseline.cells[i];
     }
     if (!adds) return NULL;
@@ -114,6 +115,8 @@ static void take_place(const struct perf_json_node *row, const struct perf_json_
     if (us <= 0) return;
     cell.root = (int)perf_json_number(row, "root", -1);
     cell.in_place = in_place;
+    cell.from = (int)perf_json_number(row, "from", -1);
+    cell.to = (int)perf_json_number(row, "to", -1);
     add_sample(&find_cell(&cell, 1)->base, us, baseline.nruns);
 }
 
@@ -307,6 +310,8 @@ static void add_measure(const struct perf_row *row, const struct perf_measure *m
     if (!measure->run) return;
     wanted.root = row->root;
     wanted.in_place = in_place;
+    wanted.from = row->from;
+    wanted.to = row->to;
     cell = find_cell(&wanted, 0);
     if (cell == NULL) return;
     add_sample(&cell->now, measure->time_us, baseline.gate.nruns);

@@ -18,6 +18,13 @@ enum perf_coll_flags {
     PERF_HAS_ROOT = 2,     /* takes a root */
     PERF_IN_PLACE = 4,     /* has a valid in-place form */
     PERF_POWER_OF_TWO = 8, /* ranks must be a power of two */
+    PERF_PAIRED = 16,      /* ranks talk in pairs (pairs.h); takes --pairs */
+    PERF_ONE_WAY = 32,     /* and the two of a pair do different things */
+};
+
+/* Two ranks that talk while the others are idle; equal: see perf_pair_role. */
+struct perf_pair {
+    int first, second;
 };
 
 /* What a row asks for. */
@@ -47,6 +54,7 @@ struct perf_call {
     ncclRedOp_t op;
     int root, rank, nranks;
     int step; /* 0 … steps() - 1 */
+    struct perf_pair pair;
     ncclComm_t comm;
     cudaStream_t stream;
 };
@@ -81,6 +89,8 @@ struct perf_coll {
      * the harness opens a group, calls `run` with this step for all ranks of the thread, and
      * closes it. NULL: one step. */
     int (*steps)(int nranks);
+    /* Times a message crosses in one operation, whose time is divided by it; 0: one. */
+    int trips;
     /* Contents: which (rank, element) of which send buffers makes element i of rank's receive
      * buffer; see harness/verify.h. */
     const struct perf_pattern *pattern;

@@ -134,7 +134,7 @@ static size_t free_bytes(const struct perf_world *world)
 void perf_world_init(struct perf_world *world)
 {
     const struct perf_device_ops *devices = perf_devices();
-    size_t before = free_bytes(world);
+    size_t before = world->free_before = free_bytes(world);
     perf_watch_row("initialisation");
     perf_watch_phase(world->ranks, world->nlocal, "making the communicators");
     for (int i = 0; i < world->nlocal; i++) {
@@ -163,4 +163,6 @@ void perf_world_fini(struct perf_world *world)
         rank->comm = NULL;
         rank->stream = NULL;
     }
+    world->leak_bytes =
+        perf_devices_host_visible() ? -1 : (int64_t)world->free_before - (int64_t)free_bytes(world);
 }

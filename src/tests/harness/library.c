@@ -141,6 +141,17 @@ void perf_comm_ran(ncclComm_t comm, struct perf_ran *ran)
         snprintf(ran->join, sizeof ran->join, "%s", choice.join);
 }
 
+int64_t perf_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat)
+{
+    uint64_t value = 0;
+    /* Looked up, since older libraries lack it. */
+    ncclResult_t (*ask)(ncclComm_t, ncclCommMemStat_t, uint64_t *);
+    void *found = dlsym(RTLD_DEFAULT, "ncclCommMemStats");
+    memcpy(&ask, &found, sizeof ask);
+    if (found == NULL || comm == NULL || ask(comm, stat, &value) != ncclSuccess) return -1;
+    return (int64_t)value;
+}
+
 int perf_comm_save_schedule(ncclComm_t comm, const char *path)
 {
     if (chorus_comm_save_schedule == NULL || comm == NULL) return 0;

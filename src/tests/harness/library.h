@@ -35,6 +35,9 @@ void perf_comm_status(ncclComm_t comm, char *text, size_t bytes);
 /* What the latest collective of `comm` ran; all empty when the library does not tell. */
 void perf_comm_ran(ncclComm_t comm, struct perf_ran *ran);
 
+/* A figure of ncclCommMemStats, -1 when the library does not tell. */
+int64_t perf_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat);
+
 /* Writes its schedule to a file. 0 when it has none or the file cannot be written; the reason is
  * the library's last error. */
 int perf_comm_save_schedule(ncclComm_t comm, const char *path);

@@ -60,6 +60,8 @@ static void choose_devices(struct perf_world *world)
 static void check_world(struct perf_world *world)
 {
     char text[PERF_OOB_TEXT];
+    if (world->options->pairs && world->ngroups > 1)
+        leave(world, PERF_EXIT_USAGE, "option --pairs: not together with NCCL_TESTS_SPLIT");
     int sizes[2] = {world->smallest_group, world->largest_group};
     for (int i = 0; i < 2; i++)
         if (perf_options_check_world(world->options, world->coll, sizes[i], text, sizeof text))
@@ -92,6 +94,10 @@ static void report_failed(int code)
     perf_end(code, code == PERF_EXIT_SIGNAL + SIGPIPE ? "" : "the report cannot be written");
 }
 
+static const char timed_trips[] =
+    "wall clock from the first call to the completion of the last, divided by the messages that "
+    "follow each other: half of a round trip; the barrier before is not timed";
+
 /* Rank 0's process compares with the baseline, and only it need find the file. */
 static void load_baseline(const struct perf_world *world)
 {
@@ -120,6 +126,7 @@ static void write_header(const struct perf_sweep *sweep)
                                   .no_gpu = perf_devices_reason(),
                                   .multi_rank_set = perf_devices_multi_rank(),
                                   .replays_wait = perf_replays_wait(world),
+                                  .timed = world->coll->trips > 1 ? timed_trips : NULL,
                                   .fit_bytes = sweep->fit_bytes,
                                   .some_do_not_fit = sweep->too_large_bytes > 0};
     ncclGetVersion(&header.nccl_version);
@@ -136,6 +143,7 @@ static void write_footer(const struct perf_world *world, int code)
     struct perf_footer *footer = perf_ending_footer();
     perf_report_lock();
     footer->status = perf_verdict_status(code);
+    footer->leak_bytes = world->leak_bytes;
     if (world->proc == 0) {
         perf_ending_reports_off();
         perf_report_footer(footer);

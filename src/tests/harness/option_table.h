@@ -58,6 +58,8 @@ PERF_OPTION(WORK, 'R', "local_register", INT, local_register, 0, 2, "0", "", "0.
             "register the buffers, from ncclMemAlloc: local (1) or symmetric (2) windows")
 PERF_OPTION(WORK, 'x', "cta_policy", INT, cta_policy, 0, 2, "unset", "", "0..2",
             "CTA policy of the communicator: default, efficiency, zero")
+PERF_OPTION(WORK, 0, "pairs", FLAG, pairs, 1, 1, "off", "", "",
+            "pingpong, oneway, twoway: one pair of ranks after the other, and the table of all")
 PERF_OPTION(WORK, 'D', "device_implementation", INT, device_impl, 0, INT_MAX, "0", "", "N",
             "number of the driver's own device kernel; 0: the library's collective")
 PERF_OPTION(WORK, 'V', "device_cta_count", INT, device_ctas, 1, 127, "unset", "CTAs", "N",
@@ -112,8 +114,9 @@ PERF_OPTION(REPORT, 'C', "report_cputime", INT, report_cputime, 0, 1, "0", "", "
             "add the time that the calls themselves took")
 PERF_OPTION(REPORT, 'S', "report_timestamps", INT, timestamps, 0, 1, "0", "", "0|1",
             "add date and time to each row")
-PERF_OPTION(REPORT, 'M', "memory", INT, memory_report, 0, 1, "0", "", "0|1",
-            "add a line with the memory of library and buffers")
+PERF_OPTION(
+    REPORT, 'M', "memory", INT, memory_report, 0, 1, "0", "", "0|1",
+    "add lines with the memory of library and buffers, of each rank, and what is not given back")
 PERF_OPTION(REPORT, 0, "schedule", TEXT, schedule_file, 0, 0, "none", "", "FILE",
             "add to each row what ran (algorithm/protocol/channels/transport) and write the "
             "schedule of the last row to FILE, none if FILE is -")

@@ -340,10 +340,12 @@ static void check_kernels(const struct perf_options *options)
         perf_usage("option -R: symmetric windows (2) are not part of this version; 0 and 1 are");
 }
 
-static void check_conflicts(const struct perf_options *options)
+static void check_conflicts(const struct perf_options *options, const struct perf_coll *coll)
 {
     char low[32], high[32];
 
+    if (options->pairs && !(coll->flags & PERF_PAIRED))
+        perf_usage("option --pairs: is for pingpong, oneway and twoway, not for %s", coll->name);
     if (options->min_bytes > options->max_bytes) {
         perf_size_format(options->min_bytes, low, sizeof low);
         perf_size_format(options->max_bytes, high, sizeof high);
@@ -419,7 +421,7 @@ void perf_options_parse(struct perf_options *options, const struct perf_coll *co
     }
     if (at < argc && !strcmp(argv[at], "--")) at++;
     if (at < argc) perf_usage("'%s': this program takes options only", argv[at]);
-    check_conflicts(options);
+    check_conflicts(options, coll);
     perf_devices_prefer((enum perf_device_choice)options->device);
     if (options->library) perf_library_use(options->library, coll, argv);
 }
@@ -430,6 +432,10 @@ int perf_options_check_world(const struct perf_options *options, const struct pe
     if ((coll->flags & PERF_HAS_ROOT) && options->root >= nranks) {
         snprintf(text, text_bytes, "option -r: there is no rank %d, ranks are 0 to %d",
                  options->root, nranks - 1);
+        return 1;
+    }
+    if ((coll->flags & PERF_PAIRED) && nranks < 2) {
+        snprintf(text, text_bytes, "%s needs two ranks", coll->name);
         return 1;
     }
     if ((coll->flags & PERF_POWER_OF_TWO) && (nranks & (nranks - 1))) {

@@ -42,6 +42,7 @@ struct perf_options {
     int op_given, root_given;
     int blocking;                 /* -z 0..3 */
     int null_stream;              /* -y */
+    int pairs;                    /* --pairs */
     double timeout_s;             /* -T, 0 off */
     int graph_launches;           /* -G */
     int report_cputime;           /* -C */

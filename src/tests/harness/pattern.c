@@ -4,6 +4,7 @@
  */
 #include "harness/pattern.h"
 
+#include "harness/pairs.h"
 #include "harness/types.h"
 
 /* A whole buffer from one place, the rest of it (none in general) untouched. */
@@ -63,6 +64,24 @@ static int runs_sendrecv(const struct perf_shape *shape, struct perf_run *runs, 
     return whole(shape, runs, (shape->rank + shape->nranks - 1) % shape->nranks, 0);
 }
 
+static int runs_pairs(const struct perf_shape *shape, struct perf_run *runs, int most)
+{
+    int peer;
+    (void)most;
+    if (perf_pair_role(&shape->pair, shape->rank, shape->nranks, &peer) == PERF_ROLE_NONE)
+        peer = PERF_UNTOUCHED;
+    return whole(shape, runs, peer, 0);
+}
+
+static int runs_one_way(const struct perf_shape *shape, struct perf_run *runs, int most)
+{
+    int peer;
+    (void)most;
+    if (perf_pair_role(&shape->pair, shape->rank, shape->nranks, &peer) != PERF_ROLE_SECOND)
+        peer = PERF_UNTOUCHED;
+    return whole(shape, runs, peer, 0);
+}
+
 static int runs_all_gather(const struct perf_shape *shape, struct perf_run *runs, int most)
 {
     return parts(shape, runs, most, 0);
@@ -84,6 +103,8 @@ const struct perf_pattern perf_pattern_all_reduce = {.runs = runs_all_reduce};
 const struct perf_pattern perf_pattern_alltoall = {.runs = runs_alltoall};
 const struct perf_pattern perf_pattern_broadcast = {.runs = runs_broadcast};
 const struct perf_pattern perf_pattern_gather = {.runs = runs_gather};
+const struct perf_pattern perf_pattern_one_way = {.runs = runs_one_way};
+const struct perf_pattern perf_pattern_pairs = {.runs = runs_pairs};
 const struct perf_pattern perf_pattern_reduce = {.runs = runs_reduce};
 const struct perf_pattern perf_pattern_reduce_scatter = {.runs = runs_reduce_scatter};
 const struct perf_pattern perf_pattern_scatter = {.runs = runs_scatter};

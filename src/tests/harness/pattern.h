@@ -13,6 +13,8 @@ extern const struct perf_pattern perf_pattern_all_reduce;
 extern const struct perf_pattern perf_pattern_alltoall;
 extern const struct perf_pattern perf_pattern_broadcast;
 extern const struct perf_pattern perf_pattern_gather;
+extern const struct perf_pattern perf_pattern_one_way; /* what the first of a pair sends */
+extern const struct perf_pattern perf_pattern_pairs;   /* what the other of a pair sends */
 extern const struct perf_pattern perf_pattern_reduce;
 extern const struct perf_pattern perf_pattern_reduce_scatter;
 extern const struct perf_pattern perf_pattern_scatter;

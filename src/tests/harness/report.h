@@ -31,6 +31,7 @@ struct perf_measure {
     double time_us, algbw, busbw;                 /* GB/s = 1e9 bytes a second */
     double cputime_us;                            /* -C */
     int64_t wrong;                                /* elements; -1: not checked (N/A) */
+    double sum_algbw, sum_busbw;                  /* of all groups, which run side by side */
     double rank_min_us, rank_avg_us, rank_max_us; /* over the threads, which have ranks each */
     int max_rank;                                 /* the first of those that took longest */
     struct perf_stats iters; /* of iterations (-I) or batches (--until-stable); n 0: none */
@@ -45,6 +46,7 @@ struct perf_measure {
 struct perf_row {
     size_t size_bytes, requested_bytes, count;
     int type, op, root; /* op, root -1: none */
+    int from, to;       /* --pairs: the two that talk, else -1 */
     int cycle;          /* of -N, from 0 */
     int skipped;        /* does not fit in memory */
     struct perf_measure out_of_place, in_place;
@@ -94,7 +96,7 @@ enum perf_change {
 struct perf_gate_cell {
     size_t size_bytes;
     char type[16], op[16];
-    int root, in_place;
+    int root, in_place, from, to;
     int by_rate; /* judged by bandwidth, small ones by time */
     double base_us, now_us, base_rate, now_rate;
     double change_percent; /* of time or rate; positive is worse */
@@ -113,6 +115,12 @@ struct perf_gate {
     const char *trouble; /* why it means little, or NULL */
 };
 
+/* -M: what a rank's communicator holds, -1 where the library does not tell. */
+struct perf_rank_memory {
+    int64_t total_bytes, suspendable_bytes;
+    int64_t buffer_bytes;
+};
+
 struct perf_footer {
     int64_t out_of_bounds;
     double avg_busbw;
@@ -121,8 +129,11 @@ struct perf_footer {
     enum perf_status status;
     const char *error; /* first error text or NULL */
     int nrows, nskipped;
-    size_t lib_bytes, buffer_bytes; /* -M */
-    const struct perf_gate *gate;   /* --baseline, else NULL */
+    size_t lib_bytes, buffer_bytes;        /* of rank 0's process */
+    const struct perf_rank_memory *memory; /* -M: [nranks], else NULL */
+    int nranks;
+    int64_t leak_bytes; /* device memory less free after the end than before the start; -1: n/a */
+    const struct perf_gate *gate; /* --baseline, else NULL */
 };
 
 /* Called with the exit code when a write fails: 3 after a message, 128 + SIGPIPE without one when

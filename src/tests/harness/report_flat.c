@@ -74,6 +74,33 @@ void perf_writer_iterations(struct perf_json *json, const char *key,
     perf_json_close(json);
 }
 
+static void add_bytes(struct perf_json *json, const char *key, int64_t bytes)
+{
+    if (bytes < 0)
+        perf_json_string(json, key, NULL);
+    else
+        perf_json_int(json, key, bytes);
+}
+
+void perf_writer_memory(struct perf_json *json, const struct perf_footer *footer)
+{
+    if (footer->memory == NULL) {
+        perf_json_string(json, "memory", NULL);
+        return;
+    }
+    perf_json_open(json, "memory", '[');
+    for (int i = 0; i < footer->nranks; i++) {
+        perf_json_open(json, NULL, '{');
+        perf_json_int(json, "rank", i);
+        add_bytes(json, "communicator_bytes", footer->memory[i].total_bytes);
+        add_bytes(json, "suspendable_bytes", footer->memory[i].suspendable_bytes);
+        add_bytes(json, "buffer_bytes", footer->memory[i].buffer_bytes);
+        perf_json_close(json);
+    }
+    perf_json_close(json);
+    add_bytes(json, "leak_bytes", footer->leak_bytes);
+}
+
 /* The members of a last line that say how the run went; footer NULL: it goes on. */
 static void add_end(struct perf_json *json, const struct perf_footer *footer)
 {
@@ -86,6 +113,7 @@ static void add_end(struct perf_json *json, const struct perf_footer *footer)
     perf_json_real(json, "average_bus_bw", footer->avg_valid ? footer->avg_busbw : NAN);
     perf_json_int(json, "library_bytes", (int64_t)footer->lib_bytes);
     perf_json_int(json, "buffer_bytes", (int64_t)footer->buffer_bytes);
+    perf_writer_memory(json, footer);
     perf_writer_gate(json, footer->gate);
     perf_machine_end(json);
 }

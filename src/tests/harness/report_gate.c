@@ -13,6 +13,7 @@ static void print_cell(const struct perf_gate_cell *cell)
 {
     printf("#   %12zu  %8s  %6s  %4d  %-12s  ", cell->size_bytes, cell->type, cell->op, cell->root,
            cell->in_place ? "in place" : "out of place");
+    if (cell->from >= 0) printf("%d -> %d  ", cell->from, cell->to);
     if (cell->change == PERF_CHANGE_MISSING) {
         printf("not in this run\n");
         return;
@@ -81,6 +82,8 @@ void perf_writer_gate(struct perf_json *json, const struct perf_gate *gate)
         perf_json_string(json, "type", cell->type);
         perf_json_string(json, "redop", cell->op);
         perf_json_int(json, "root", cell->root);
+        perf_json_int(json, "from", cell->from);
+        perf_json_int(json, "to", cell->to);
         perf_json_string(json, "place", cell->in_place ? "in_place" : "out_of_place");
         perf_json_string(json, "judged_by", cell->by_rate ? "bus_bw" : "time");
         perf_json_real(json, "baseline_us", cell->base_us);

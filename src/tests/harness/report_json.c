@@ -56,6 +56,7 @@ static void add_end(struct perf_json *json, const struct perf_footer *footer)
         perf_json_int(json, "rows_skipped", footer->nskipped);
         perf_json_int(json, "library_bytes", (int64_t)footer->lib_bytes);
         perf_json_int(json, "buffer_bytes", (int64_t)footer->buffer_bytes);
+        perf_writer_memory(json, footer);
         perf_writer_gate(json, footer->gate);
         perf_machine_end(json);
     }

@@ -21,7 +21,7 @@ enum { NUMBER_BYTES = 32, COMMAND_BYTES = 4096 };
 /* What the rows need to know of the header. */
 static struct {
     const struct perf_options *options; /* NULL before the header */
-    int has_busbw, has_color;
+    int has_busbw, has_color, has_groups;
 } table;
 
 /* At most 7 characters as long as the number has at most 7 digits. */
@@ -107,6 +107,25 @@ static void print_timing(const struct perf_header *header)
                "cache (--rotate)\n");
 }
 
+/* Members, and what the last columns are. */
+static void print_groups(const struct perf_header *header)
+{
+    printf(
+        "# Groups: the rows are those of the group of rank 0, %d of %d ranks; sumbw is the busbw "
+        "of all %d groups\n",
+        header->group_size, header->nranks, header->ngroups);
+    for (int first = 0; first < header->nranks; first++) {
+        int group = header->ranks[first].group, known = 0;
+
+        for (int i = 0; i < first; i++) known |= header->ranks[i].group == group;
+        if (known) continue;
+        printf("#  Group %2d has ranks", group);
+        for (int i = first; i < header->nranks; i++)
+            if (header->ranks[i].group == group) printf(" %d", header->ranks[i].rank);
+        printf("\n");
+    }
+}
+
 static void print_method(const struct perf_header *header)
 {
     static const char *const blocking[] = {NULL, "wait and barrier after each call",
@@ -129,9 +148,7 @@ static void print_method(const struct perf_header *header)
     if (header->replays_wait)
         printf("# Graphs: several threads or processes share a GPU: a graph holds one iteration, "
                "and each replay is waited for\n");
-    if (header->group_size < header->nranks)
-        printf("# Groups: the rows are those of the group of rank 0, %d of %d ranks\n",
-               header->group_size, header->nranks);
+    if (header->group_size < header->nranks) print_groups(header);
     if (table.has_busbw)
         printf("# busbw = algbw * %g: %s with n = %d, per rank and direction\n",
                header->coll->bus_factor(header->group_size), header->coll->bus_formula,
@@ -160,7 +177,7 @@ static void print_devices(const struct perf_header *header)
 
 /* One of the two header lines, or the line above them that names the placements. */
 static void print_columns(const char *const lead[5], const char *const measure[4],
-                          const char *const more[7])
+                          const char *const more[8])
 {
     const struct perf_options *options = table.options;
 
@@ -170,6 +187,7 @@ static void print_columns(const char *const lead[5], const char *const measure[4
     for (int place = 0; place < 2 && options->iter_report; place++)
         printf("  %7s  %7s  %7s  %7s", more[0], more[1], more[2], more[3]);
     for (int place = 0; place < 2 && options->report_cputime; place++) printf("  %8s", more[4]);
+    for (int place = 0; place < 2 && table.has_groups; place++) printf("  %7s", more[7]);
     if (options->timestamps) printf("  %19s", more[5]);
     if (options->schedule_file) printf("  %s", more[6]);
     printf("\n");
@@ -189,14 +207,16 @@ void perf_report_text_header(const struct perf_header *header)
     static const char *const lead_units[] = {"(B)", "(elements)", "", "", ""};
     static const char *const measure[] = {"time", "algbw", "busbw", "#wrong"};
     static const char *const measure_units[] = {"(us)", "(GB/s)", "(GB/s)", ""};
-    static const char *const more[] = {"i_min",   "i_max",     "i_p99",   "i_cv%",
-                                       "cputime", "timestamp", "schedule"};
-    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)", "(us)", "", ""};
+    static const char *const more[] = {"i_min",   "i_max",     "i_p99",    "i_cv%",
+                                       "cputime", "timestamp", "schedule", "sumbw"};
+    static const char *const more_units[] = {"(us)", "(us)", "(us)", "(%)",
+                                             "(us)", "",     "",     "(GB/s)"};
     const char *no_color = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
     table.options = header->options;
     table.has_busbw = perf_report_has_busbw(header->group_size);
+    table.has_groups = header->ngroups > 1;
     table.has_color = isatty(STDOUT_FILENO) && !(no_color && *no_color) &&
                       !(terminal && !strcmp(terminal, "dumb"));
     print_origin(header);
@@ -248,6 +268,14 @@ static void print_cputime(const struct perf_measure *measure)
     printf("  %8s", text);
 }
 
+static void print_sum(const struct perf_measure *measure)
+{
+    char text[NUMBER_BYTES] = "-";
+
+    if (measure->run) format_real(measure->sum_busbw, text);
+    printf("  %7s", text);
+}
+
 static void print_timestamp(void)
 {
     time_t now = time(NULL);
@@ -288,8 +316,13 @@ void perf_report_text_row(const struct perf_row *row)
         print_cputime(&row->out_of_place);
         print_cputime(&row->in_place);
     }
+    if (table.has_groups) {
+        print_sum(&row->out_of_place);
+        print_sum(&row->in_place);
+    }
     if (options->timestamps) print_timestamp();
     if (options->schedule_file) print_schedule(row);
+    if (options->pairs) printf("  %4d -> %-4d", row->from, row->to);
     if (row->skipped) printf("  skipped: does not fit in memory");
     if (row->out_of_place.wrong > 0 || row->in_place.wrong > 0)
         printf("  %sFAIL%s", color("\033[1;31m"), color("\033[0m"));
@@ -322,6 +355,26 @@ static void print_average(const struct perf_footer *footer)
     printf("# Avg bus bandwidth    : %g%s\n", footer->avg_busbw, verdict);
 }
 
+static void print_memory(const struct perf_footer *footer)
+{
+    for (int i = 0; footer->memory != NULL && i < footer->nranks; i++) {
+        const struct perf_rank_memory *memory = &footer->memory[i];
+
+        printf("# Memory of rank %-6d:", i);
+        if (memory->total_bytes >= 0) {
+            print_bytes(" communicator", (size_t)memory->total_bytes);
+            print_bytes(", of which suspend frees", (size_t)memory->suspendable_bytes);
+            printf(",");
+        }
+        print_bytes(" buffers", (size_t)memory->buffer_bytes);
+        printf("\n");
+    }
+    if (footer->memory != NULL && footer->leak_bytes >= 0) {
+        print_bytes("# Memory not given back :", (size_t)footer->leak_bytes);
+        printf(" after the communicators are destroyed\n");
+    }
+}
+
 void perf_report_text_footer(const struct perf_footer *footer)
 {
     static const char *const verdicts[] = {"running", "passed",  "FAILED",
@@ -339,6 +392,7 @@ void perf_report_text_footer(const struct perf_footer *footer)
         printf("# Skipped rows         : %d of %d do not fit in memory\n", footer->nskipped,
                footer->nrows);
     if (table.options->memory_report) {
+        print_memory(footer);
         print_bytes("# Memory usage         : library", footer->lib_bytes);
         print_bytes(", buffers", footer->buffer_bytes);
         printf("\n");

@@ -34,6 +34,9 @@ const char *perf_writer_status(const struct perf_record *placed);
 /* report_gate.c: the member "gate", null without a baseline. */
 void perf_writer_gate(struct perf_json *json, const struct perf_gate *gate);
 
+/* The member "memory" of -M: each rank's; null without. */
+void perf_writer_memory(struct perf_json *json, const struct perf_footer *footer);
+
 /* -I: every iteration's time, of the slowest process, and each process's. */
 void perf_writer_iterations(struct perf_json *json, const char *key,
                             const struct perf_measure *measure);

@@ -8,6 +8,7 @@
 #include "harness/devices.h"
 #include "harness/ending.h"
 #include "harness/library.h"
+#include "harness/pairs.h"
 #include "harness/sizes.h"
 #include "harness/types.h"
 #include "harness/usage.h"
@@ -141,6 +142,21 @@ static void save_schedule(const struct perf_world *world, const struct perf_row 
     fprintf(stderr, "%s: --schedule: %s\n", perf_program(), ncclGetLastError(NULL));
 }
 
+/* Groups of several sizes move different amounts in the same time. */
+static void sum_groups(const struct perf_world *world, const struct perf_case *row,
+                       struct perf_measure *measure)
+{
+    for (int g = 0; g < world->ngroups && measure->time_us > 0; g++) {
+        int n = world->group_sizes[g];
+        struct perf_counts counts;
+        make_counts(world, row, n, &counts);
+        size_t size_bytes = world->coll->size_bytes(&counts, row->type_bytes, n);
+        double algbw = (double)size_bytes / measure->time_us / 1000;
+        measure->sum_algbw += algbw;
+        if (perf_report_has_busbw(n)) measure->sum_busbw += algbw * world->coll->bus_factor(n);
+    }
+}
+
 static void run_case(struct perf_thread *thread, const struct perf_case *row)
 {
     struct perf_sweep *sweep = thread->sweep;
@@ -151,6 +167,8 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
                               .type = row->type,
                               .op = row->op,
                               .root = row->root,
+                              .from = -1,
+                              .to = -1,
                               .cycle = row->cycle};
     if (thread->index == 0) describe_case(world, row);
     for (int i = 0; i < thread->n; i++) make_layouts(world, row, &thread->ranks[i]);
@@ -168,6 +186,7 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
         if (thread->index != 0) continue;
         struct perf_measure *measure = in_place ? &record.in_place : &record.out_of_place;
         perf_measure_make(sweep, &record, &batches, measure);
+        sum_groups(world, row, measure);
         perf_iterations_gather(sweep, in_place, measure);
         if (sweep->total.bad_rank < 0) continue;
         size_t used = (size_t)snprintf(notes[in_place], sizeof notes[in_place],
@@ -176,8 +195,40 @@ static void run_case(struct perf_thread *thread, const struct perf_case *row)
                            sizeof notes[in_place] - used);
     }
     if (thread->index != 0) return;
+    if (sweep->pairs != NULL) {
+        record.from = row->pair.first;
+        record.to = row->pair.second;
+        sweep->pairs[record.from * world->nranks + record.to] = record.out_of_place.busbw;
+    }
     save_schedule(world, &record);
     report_row(sweep, &record, notes);
+}
+
+int perf_is_busy(const struct perf_thread *thread, const struct perf_case *row)
+{
+    int peer, is_paired = (thread->sweep->world->coll->flags & PERF_PAIRED) != 0;
+    for (int i = 0; i < thread->n; i++) {
+        const struct perf_rank *rank = &thread->ranks[i];
+        if (!is_paired ||
+            perf_pair_role(&row->pair, rank->group_rank, rank->group_size, &peer) != PERF_ROLE_NONE)
+            return 1;
+    }
+    return 0;
+}
+
+/* --pairs: a row for each, then the table of all. */
+static void run_pairs(struct perf_thread *thread, struct perf_case *row)
+{
+    struct perf_sweep *sweep = thread->sweep;
+    struct perf_world *world = sweep->world;
+    row->pair = (struct perf_pair){0, 0};
+    while (perf_pair_next(&row->pair, world->coll, world->nranks)) run_case(thread, row);
+    row->pair = (struct perf_pair){0, 0};
+    if (thread->index != 0 || world->proc != 0) return;
+    perf_report_lock();
+    perf_pairs_table(sweep->pairs, world->nranks, perf_report_summary);
+    perf_report_unlock();
+    memset(sweep->pairs, 0, (size_t)world->nranks * (size_t)world->nranks * sizeof(double));
 }
 
 static void run_sizes(struct perf_thread *thread, struct perf_case *row)
@@ -187,7 +238,10 @@ static void run_sizes(struct perf_thread *thread, struct perf_case *row)
     perf_sizes_start(&sizes, thread->sweep->world->options);
     while (perf_sizes_next(&sizes, &size_bytes)) {
         perf_start_case(row, size_bytes);
-        run_case(thread, row);
+        if (thread->sweep->pairs != NULL)
+            run_pairs(thread, row);
+        else
+            run_case(thread, row);
     }
 }
 
@@ -321,7 +375,13 @@ int perf_run(struct perf_sweep *sweep)
 {
     struct perf_world *world = sweep->world;
     perf_sweep_alloc(sweep);
+    if (world->options->pairs) {
+        sweep->pairs = calloc((size_t)world->nranks * (size_t)world->nranks, sizeof(double));
+        if (sweep->pairs == NULL) perf_end(PERF_EXIT_ERROR, "out of memory for --pairs");
+    }
     run_threads(sweep);
+    free(sweep->pairs);
+    perf_sweep_memory(sweep);
     perf_sweep_free(sweep);
     say_all_skipped(world);
     return decide(world);

@@ -16,6 +16,7 @@
 struct perf_case {
     int type, op, root; /* op, root -1: none */
     int cycle;          /* of -N */
+    struct perf_pair pair;
     size_t requested_bytes, elems, type_bytes;
 };
 
@@ -42,6 +43,7 @@ struct perf_sweep {
     struct perf_part total;             /* over all ranks; written by thread 0 between barriers */
     struct perf_iterations *iterations; /* -I, else NULL */
     int runs_again;                     /* --baseline: the series is not over yet */
+    double *pairs;                      /* --pairs: [nranks][nranks] busbw of a size, or NULL */
     double busbw_sum;                   /* thread 0 of process 0 */
     int busbw_n;
 };
@@ -68,6 +70,8 @@ struct perf_span perf_choose(int applies, int choice, int n);
 
 /* Sets sizes and counts of a row whose type is set. */
 void perf_start_case(struct perf_case *row, uint64_t size_bytes);
+/* Whether a rank of the thread takes part in the row. */
+int perf_is_busy(const struct perf_thread *thread, const struct perf_case *row);
 /* Bytes of both buffers that a row needs; the same on all processes. */
 void perf_row_need(const struct perf_world *world, const struct perf_case *row, size_t *send,
                    size_t *recv);
@@ -108,6 +112,8 @@ void perf_iterations_gather(struct perf_sweep *sweep, int in_place, struct perf_
 /* Finds out which rows fit, and says on stderr when some do not. On all processes at once. */
 void perf_sweep_plan(struct perf_sweep *sweep);
 void perf_sweep_alloc(struct perf_sweep *sweep);
+/* -M: what all ranks hold now goes to the footer. On all processes at once. */
+void perf_sweep_memory(struct perf_sweep *sweep);
 void perf_sweep_free(struct perf_sweep *sweep);
 
 /* ---- run_time.c ---- */

@@ -10,25 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fold(struct perf_part *total, const struct perf_part *part)
+static void fold_wrong(struct perf_part *total, const struct perf_part *part)
 {
-    if (total->nthreads == 0) {
-        *total = *part;
-        return;
-    }
-    total->time_sum += part->time_sum;
-    total->nthreads += part->nthreads;
     total->wrong += part->wrong;
-    if (part->time_min < total->time_min) total->time_min = part->time_min;
-    if (part->time_max > total->time_max) {
-        total->time_max = part->time_max;
-        total->max_rank = part->max_rank;
-    }
-    if (part->cpu_us > total->cpu_us) total->cpu_us = part->cpu_us;
     if (part->bad_rank < 0) return;
     if (total->bad_rank >= 0 && total->bad_rank < part->bad_rank) return;
     total->bad_rank = part->bad_rank;
     total->mismatch = part->mismatch;
+}
+
+/* Of threads whose ranks had nothing to do only what is wrong counts. `total` starts empty, with
+ * bad_rank -1. */
+static void fold(struct perf_part *total, const struct perf_part *part)
+{
+    fold_wrong(total, part);
+    if (part->nthreads == 0) return;
+    if (total->nthreads == 0 || part->time_max > total->time_max) {
+        total->time_max = part->time_max;
+        total->max_rank = part->max_rank;
+    }
+    if (total->nthreads == 0) {
+        total->time_first = part->time_first;
+        total->time_min = part->time_min;
+        total->calls = part->calls;
+    }
+    total->time_sum += part->time_sum;
+    total->nthreads += part->nthreads;
+    if (part->time_min < total->time_min) total->time_min = part->time_min;
+    if (part->cpu_us > total->cpu_us) total->cpu_us = part->cpu_us;
 }
 
 void perf_combine(struct perf_thread *thread)
@@ -40,11 +49,13 @@ void perf_combine(struct perf_thread *thread)
     if (thread->index == 0) {
         struct perf_part mine;
         memset(&mine, 0, sizeof mine);
+        mine.bad_rank = -1;
         for (int t = 0; t < world->options->threads; t++) fold(&mine, &sweep->parts[t]);
         struct perf_part *all = calloc((size_t)world->nprocs, sizeof *all);
         if (all == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
         perf_world_allgather(world, &mine, all, sizeof mine);
         memset(&sweep->total, 0, sizeof sweep->total);
+        sweep->total.bad_rank = -1;
         for (int p = 0; p < world->nprocs; p++) fold(&sweep->total, &all[p]);
         free(all);
     }

@@ -41,12 +41,13 @@ void perf_events_close(struct perf_thread *thread)
 void perf_events_read(struct perf_thread *thread)
 {
     const struct perf_options *options = thread->sweep->world->options;
+    int trips = thread->sweep->world->coll->trips > 0 ? thread->sweep->world->coll->trips : 1;
     if (thread->events == NULL) return;
     for (int i = 0; i < options->iters; i++) {
         float ms = 0;
         perf_check(perf_devices()->event_elapsed(thread->events[i], thread->events[i + 1], &ms),
                    "reading an event");
-        thread->iter_us[i] = (double)ms * 1000 / options->agg_iters;
+        thread->iter_us[i] = (double)ms * 1000 / options->agg_iters / trips;
     }
 }
 

@@ -2,6 +2,7 @@
  * them. Called by main.c before the header, which says what does not fit, and by run.c.
  */
 #include "harness/ending.h"
+#include "harness/library.h"
 #include "harness/run.h"
 #include "harness/sizes.h"
 #include "harness/watchdog.h"
@@ -113,6 +114,30 @@ void perf_sweep_alloc(struct perf_sweep *sweep)
     struct perf_footer *footer = perf_ending_footer();
     footer->buffer_bytes = (sweep->send_bytes + sweep->recv_bytes) * (size_t)world->nlocal;
     footer->lib_bytes = world->lib_bytes;
+}
+
+void perf_sweep_memory(struct perf_sweep *sweep)
+{
+    static struct perf_rank_memory *kept; /* for the footer, until the process ends */
+    struct perf_world *world = sweep->world;
+    if (!world->options->memory_report) return;
+    size_t n = (size_t)world->nlocal;
+    struct perf_rank_memory *mine = calloc(n, sizeof *mine);
+    free(kept);
+    kept = calloc((size_t)world->nranks, sizeof *kept);
+    if (mine == NULL || kept == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        ncclComm_t comm = world->ranks[i].comm;
+        mine[i].total_bytes = perf_comm_memory(comm, ncclStatGpuMemTotal);
+        mine[i].suspendable_bytes = perf_comm_memory(comm, ncclStatGpuMemSuspend);
+        mine[i].buffer_bytes = (int64_t)(sweep->send_bytes + sweep->recv_bytes);
+    }
+    perf_world_allgather(world, mine, kept, n * sizeof *mine);
+    free(mine);
+    perf_report_lock();
+    perf_ending_footer()->memory = kept;
+    perf_ending_footer()->nranks = world->nranks;
+    perf_report_unlock();
 }
 
 void perf_sweep_free(struct perf_sweep *sweep)

@@ -51,6 +51,7 @@ static void call_rank(const struct one_call *one)
                              .rank = rank->group_rank,
                              .nranks = rank->group_size,
                              .step = one->step,
+                             .pair = row->pair,
                              .comm = rank->comm,
                              .stream = rank->stream};
     check_call(world->coll->run(&call), one->thread, rank);
@@ -207,7 +208,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     struct perf_part *part = &thread->sweep->parts[thread->index];
     memset(part, 0, sizeof *part);
     part->bad_rank = -1;
-    part->nthreads = 1;
+    part->nthreads = perf_is_busy(thread, row);
     part->max_rank = thread->ranks[0].rank;
     struct series series = {
         .row = row, .in_place = in_place, .n = options->iters > 0 ? options->warmup : 0};
@@ -228,6 +229,7 @@ void perf_time_case(struct perf_thread *thread, const struct perf_case *row, int
     if (series.graph != NULL) calls *= options->graph_launches;
     if (perf_replays_wait(thread->sweep->world)) calls = series.n;
     double time_us = (double)(perf_clock_ns() - start_ns) / 1000 / calls;
+    if (thread->sweep->world->coll->trips > 0) time_us /= thread->sweep->world->coll->trips;
     part->time_first = part->time_sum = part->time_min = part->time_max = time_us;
     part->cpu_us = (double)cpu_ns / 1000 / calls;
     part->calls = calls;

@@ -12,6 +12,8 @@
 #ifndef PERF_VERIFY_H
 #define PERF_VERIFY_H
 
+#include "harness/coll.h"
+
 #include "nccl.h"
 
 #include <stddef.h>
@@ -29,6 +31,7 @@ enum { PERF_REDUCED = -1, PERF_UNTOUCHED = -2 };
 
 struct perf_shape {
     int nranks, rank, root;
+    struct perf_pair pair; /* of the drivers of pairs */
     size_t count, send_elems, recv_elems;
     size_t type_bytes;
     int in_place;

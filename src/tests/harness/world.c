@@ -131,6 +131,8 @@ static void number_groups(struct perf_world *world)
     int n = world->nranks;
     world->largest_group = 0;
     world->smallest_group = n;
+    world->group_sizes = calloc((size_t)n, sizeof *world->group_sizes);
+    if (world->group_sizes == NULL) perf_end(PERF_EXIT_ERROR, "out of memory");
     for (int r = 0; r < n; r++) {
         int colour = perf_split_colour(&world->split, r), size = 0, before = 0;
         for (int other = 0; other < n; other++) {
@@ -140,7 +142,7 @@ static void number_groups(struct perf_world *world)
         }
         if (size > world->largest_group) world->largest_group = size;
         if (size < world->smallest_group) world->smallest_group = size;
-        world->ngroups += before == 0;
+        if (before == 0) world->group_sizes[world->ngroups++] = size;
         if (r < world->first_rank || r >= world->first_rank + world->nlocal) continue;
         struct perf_rank *rank = &world->ranks[r - world->first_rank];
         rank->group = colour;
@@ -261,6 +263,7 @@ void perf_world_close(struct perf_world *world, int code)
     pthread_barrier_destroy(&world->barrier);
     free(world->ranks);
     free(world->info);
+    free(world->group_sizes);
     world->ranks = NULL;
     world->info = NULL;
     if (!world->ops->ends_at_once) return;

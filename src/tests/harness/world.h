@@ -62,6 +62,9 @@ struct perf_world {
     struct perf_rank_info *info; /* [nranks] */
     const char *init_call;
     size_t lib_bytes;          /* device memory that went away during initialisation */
+    size_t free_before;        /* device memory that was free before it */
+    int64_t leak_bytes;        /* less free after the end; -1: host memory, which others use too */
+    int *group_sizes;          /* [ngroups] */
     pthread_barrier_t barrier; /* of the threads of this process */
 };
 

@@ -117,6 +117,8 @@ const struct perf_row scene_row = {
     .type = 7,
     .op = 0,
     .root = -1,
+    .from = -1,
+    .to = -1,
     .out_of_place = {.run = 1, .time_us = 12.5, .algbw = 0.5, .busbw = 0.875},
     .in_place = {.run = 1, .time_us = 123.4, .algbw = 1.25, .busbw = 2.1875}};
 
