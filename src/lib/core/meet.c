@@ -78,8 +78,7 @@ ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks)
         struct ccl_member *member = &set->members[i];
         if (!member->arrived || !member->fresh) continue;
         member->fresh = 0;
-        if (ccl_device()->retires || member->record.capture != 0)
-            TRY(ccl_meet_gate(set, i));
+        if (ccl_device()->retires || member->record.capture != 0) TRY(ccl_meet_gate(set, i));
         /* Messages that come behind on the stream may be what the others wait for. */
         else if (set->exec->far.n > 0)
             TRY(ccl_meet_late(set, i));

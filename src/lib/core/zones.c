@@ -179,34 +179,44 @@ ncclResult_t ccl_zones_size(struct ccl_clique *clique, uint8_t nchannels)
 
 /* ---- memory of GPUs ---- */
 
-/* What an executor's GPU is called here; -1: this process does not see it. */
-static int find_device(const struct ccl_clique *clique, uint16_t e)
+/* What the executors' GPUs are called here; -1: this process does not see it. */
+static void find_devices(const struct ccl_clique *clique, int *devices)
 {
     const struct ccl_topo *topo = clique->topo;
-    const struct ccl_peer *peer = &topo->peers[topo->rank_of[topo->first_slot[e]]];
     int n = 0;
-    if (ccl_device()->base.count(&n) != ncclSuccess) return -1;
+    if (ccl_device()->base.count(&n) != ncclSuccess) n = 0;
+    for (uint16_t e = 0; e < topo->nexecs; e++) devices[e] = -1;
     for (int d = 0; d < n; d++) {
-        char identity[sizeof peer->identity] = {0};
-        if (ccl_device()->identity(d, identity) != ncclSuccess) return -1;
-        if (strncmp(identity, peer->identity, sizeof identity) == 0) return d;
+        char identity[sizeof topo->peers->identity] = {0};
+        if (ccl_device()->identity(d, identity) != ncclSuccess) continue;
+        for (uint16_t e = 0; e < topo->nexecs; e++) {
+            const struct ccl_peer *peer = &topo->peers[topo->rank_of[topo->first_slot[e]]];
+            if (strncmp(identity, peer->identity, sizeof identity) == 0) devices[e] = d;
+        }
     }
-    return -1;
+}
+
+static enum ccl_zone_link weakest_link(const struct ccl_zones *zones, const int *others, size_t n)
+{
+    enum ccl_zone_link weakest = CCL_LINK_ATOMIC;
+    for (size_t i = 0; i < n * zones->ndevices; i++) {
+        int other = others[i / zones->ndevices], own = zones->devices[i % zones->ndevices];
+        enum ccl_zone_link link =
+            other < 0 ? CCL_LINK_UNKNOWN : ccl_device()->zones->link(own, other);
+        if (link < weakest) weakest = link;
+    }
+    return weakest;
 }
 
 static enum ccl_zone_link find_link(const struct ccl_clique *clique)
 {
-    const struct ccl_zones *zones = clique->zones;
-    enum ccl_zone_link weakest = CCL_LINK_ATOMIC;
+    size_t nexecs = clique->topo->nexecs;
+    int *others;
     if (ccl_device()->zones == NULL || ccl_param_int(CCL_PARAM_P2P_DISABLE)) return CCL_LINK_NONE;
-    for (uint16_t e = 0; e < clique->topo->nexecs; e++) {
-        int other = find_device(clique, e);
-        for (size_t i = 0; i < zones->ndevices; i++) {
-            enum ccl_zone_link link =
-                other < 0 ? CCL_LINK_UNKNOWN : ccl_device()->zones->link(zones->devices[i], other);
-            if (link < weakest) weakest = link;
-        }
-    }
+    if (CCL_NEW(&others, nexecs) != ncclSuccess) return CCL_LINK_NONE;
+    find_devices(clique, others);
+    enum ccl_zone_link weakest = weakest_link(clique->zones, others, nexecs);
+    ccl_free(others);
     return weakest;
 }
 
@@ -480,12 +490,11 @@ struct ccl_cuda_conn *ccl_zones_end(const struct ccl_exec *exec, const struct cc
 struct ccl_cuda_conn *ccl_zones_message(const struct ccl_clique *clique, int rank, int peer,
                                         int is_send)
 {
-    const struct ccl_zones *zones = clique->zones;
-    return zones->rank_ends[rank] + (size_t)(2 * peer + is_send) * zones->shape.nlanes;
+    size_t nlanes = clique->zones->shape.nlanes;
+    return clique->zones->rank_ends[rank] + (size_t)(2 * peer + is_send) * nlanes;
 }
 
 struct ccl_zones_lanes ccl_zones_lanes(const struct ccl_clique *clique)
 {
-    const struct ccl_zones *zones = clique->zones;
-    return (struct ccl_zones_lanes){zones->shape.nlanes, zones->message_slot_bytes};
+    return (struct ccl_zones_lanes){clique->zones->shape.nlanes, clique->zones->message_slot_bytes};
 }

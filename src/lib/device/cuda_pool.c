@@ -141,10 +141,13 @@ ncclResult_t ccl_cuda_flags_free(void *memory)
 
 ncclResult_t ccl_cuda_words_alloc(void **memory, size_t bytes)
 {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     *memory = NULL;
-    TRY(take(ON_HOST, bytes, memory));
-    memset(*memory, 0, bytes);
-    return ncclSuccess;
+    TRY(ccl_cuda_check(cudaThreadExchangeStreamCaptureMode(&mode), "capture mode"));
+    ncclResult_t rc = take(ON_HOST, bytes, memory);
+    TRY(ccl_cuda_check(cudaThreadExchangeStreamCaptureMode(&mode), "capture mode"));
+    if (rc == ncclSuccess) memset(*memory, 0, bytes);
+    return rc;
 }
 
 ncclResult_t ccl_cuda_words_free(void *memory)
