@@ -21,13 +21,14 @@ uint16_t ccl_ledger_lanes(uint16_t most_ranks, uint16_t nchannels)
 {
     enum { LANES_MOST = 16 }; /* of all ranks of an executor */
     uint16_t lanes = nchannels < LANES_MOST ? nchannels : LANES_MOST;
-    return lanes > most_ranks ? (uint16_t)(lanes / most_ranks) : 1;
+    uint32_t each = (uint32_t)lanes / most_ranks;
+    return each > 1 ? (uint16_t)each : 1;
 }
 
 uint32_t ccl_ledger_need(const struct ccl_ledger_ask *ask, uint16_t nchannels)
 {
     uint32_t of_messages = (uint32_t)ask->nranks * ccl_ledger_lanes(ask->most, nchannels);
-    return (ask->leads ? nchannels : 0u) + of_messages;
+    return (ask->leads ? (uint32_t)nchannels : 0u) + of_messages;
 }
 
 uint16_t ccl_ledger_take(const struct ccl_ledger_ask *ask, uint16_t most)
