@@ -155,6 +155,7 @@ MPI_PLUGIN   := $(if $(mpicc),$B/chorus_mpi.so)
 UNIT_BINS    := $(addprefix $B/tests/,$(UNIT_TESTS))
 SIM_BINS     := $(addprefix $B/tests/,$(SIM_TESTS))
 CORE_BINS    := $(addprefix $B/tests/,$(CORE_TESTS))
+SIM_GPU_BINS := $(addprefix $B/sim/,$(notdir $(SIM_GPU_TESTS)))
 CHECK_BINS   := $(addprefix $B/tests/,$(CHECKS))
 FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
@@ -179,8 +180,8 @@ EXAMPLE_BINS := $(addprefix $B/examples/,$(EXAMPLES) $(if $(mpicc),$(MPI_EXAMPLE
 all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
-tests: all $(UNIT_BINS) $(SIM_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) $(CONFORM_BINS) \
-       $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
+tests: all $(UNIT_BINS) $(SIM_BINS) $(SIM_GPU_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) \
+       $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
@@ -274,6 +275,12 @@ $(UNIT_BINS) $(BENCH_BINS): $B/tests/%: $B/obj/src/tests/unit/%.o $$(call more,$
 	@mkdir -p $(@D)
 	$(link_static)
 $(SIM_BINS): $B/tests/%: $B/obj/src/tests/sim/%.o $$(call more,$$*) $(TEST_LIB) $(HARNESS_LIB) \
+    $(STATIC)
+	@mkdir -p $(@D)
+	$(link_static)
+sim_sources = $(sort $(patsubst %,src/tests/%.c,$(filter %/$1,$(SIM_GPU_TESTS))) $(SIM_GPU_SRCS) \
+  $(GPU_TEST_SRCS) $($1_SRCS))
+$(SIM_GPU_BINS): $B/sim/%: $$(call objects,$$(call sim_sources,$$*)) $(TEST_LIB) $(HARNESS_LIB) \
     $(STATIC)
 	@mkdir -p $(@D)
 	$(link_static)

@@ -109,7 +109,7 @@ def curves(base, title, panels, columns=None):
         tall = 400 / height
         commands += (f"set origin {column * share:.4f},{(rows - 1 - row) * tall:.4f}\n"
                      f"set size {share:.4f},{tall:.4f}\n"
-                     f"set lmargin at screen {column * share + 85 / width:.4f}\n"
+                     f"set lmargin at screen {column * share + 100 / width:.4f}\n"
                      f"set rmargin at screen {(column + 1) * share - 20 / width:.4f}\n{part}")
     draw(base, commands + "unset multiplot\n", (width, height))
 

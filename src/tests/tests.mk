@@ -180,6 +180,28 @@ test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
+# A GPU that is simulated, in place of the CUDA device, and the tests that run on it: FOLDER/NAME
+# stands for src/tests/FOLDER/NAME.c, whose further sources are named where it is listed above or
+# below, and builds build/sim/NAME. Run by src/tests/sim/test_gpu_*.sh.
+SIM_GPU_SRCS += src/tests/sim/gpu_device.c
+SIM_GPU_SRCS += src/tests/sim/gpu_foreign.c
+SIM_GPU_SRCS += src/tests/sim/gpu_graph.c
+SIM_GPU_SRCS += src/tests/sim/gpu_kernel.c
+SIM_GPU_SRCS += src/tests/sim/gpu_memory.c
+SIM_GPU_SRCS += src/tests/sim/gpu_queue.c
+SIM_GPU_TESTS += core/test_agree
+SIM_GPU_TESTS += core/test_ends_across
+SIM_GPU_TESTS += core/test_exchange
+SIM_GPU_TESTS += core/test_join
+SIM_GPU_TESTS += core/test_life
+SIM_GPU_TESTS += core/test_order
+SIM_GPU_TESTS += core/test_p2p
+SIM_GPU_TESTS += core/test_process
+SIM_GPU_TESTS += core/test_process_faults
+SIM_GPU_TESTS += gpu/test_gates
+SIM_GPU_TESTS += gpu/test_mixed
+SIM_GPU_TESTS += gpu/test_random
+
 # The long check, run by scripts/check-all: NAME stands for src/tests/all/NAME.c, built like a unit
 # test.
 CHECKS += check_all

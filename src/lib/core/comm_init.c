@@ -228,11 +228,9 @@ static int close_gate(struct ncclComm *comm)
 /* A kernel of a GPU that is loaded by its first launch may wait for ever while a stream waits. */
 static ncclResult_t load_kernels(void)
 {
-#ifdef CCL_CUDA
     if (ccl_device()->retires) return ncclSuccess;
     int error = ccl_cuda_load();
     if (error != 0) return ccl_err(ncclUnhandledCudaError, "loading kernels: CUDA error %d", error);
-#endif
     return ncclSuccess;
 }
 

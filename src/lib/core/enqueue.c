@@ -139,7 +139,6 @@ static int reduces(enum ccl_coll coll)
 /* Some types have no arithmetic on older GPUs; the least of the communicator's counts. */
 static ncclResult_t check_type(const struct ccl_op *op)
 {
-#ifdef CCL_CUDA
     int capability = op->comm->clique->capability;
     if (!reduces(op->coll) || capability == 0 || ccl_cuda_reduces((int)op->type, capability))
         return ncclSuccess;
@@ -148,10 +147,6 @@ static ncclResult_t check_type(const struct ccl_op *op)
         "nccl%s: rank %d: GPUs reduce datatype %d from compute capability 9.0 on; one of "
         "this communicator has %d.%d",
         ccl_coll_name(op->coll), op->comm->rank, (int)op->type, capability / 10, capability % 10);
-#else
-    (void)op;
-    return ncclSuccess;
-#endif
 }
 
 ncclResult_t ccl_enqueue(const struct ccl_op *op)

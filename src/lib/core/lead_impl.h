@@ -178,8 +178,8 @@ ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, u
 void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
-/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for that
- * are held. */
+/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for
+ * that are held. */
 ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);
 /* Others are late: the stream waits, and the thread launches. */
 ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,

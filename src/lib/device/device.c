@@ -8,24 +8,17 @@
 
 #include <string.h>
 
-#ifdef CCL_CUDA
 static const struct ccl_device_ops *find_cuda(int is_asked)
 {
-    const char *why;
-    if (ccl_cuda_count(&why) > 0 || is_asked) return &ccl_device_cuda;
-    CCL_INFO(CCL_LOG_INIT, "host devices: no GPU can be used (%s)", why);
-    return NULL;
-}
-#else
-/* Every use of a device that is not there is an error of its own. */
-static const struct ccl_device_ops *find_cuda(int is_asked)
-{
+    const char *why = "this library was built without CUDA";
+    if (CCL_HAS_CUDA && (ccl_cuda_count(&why) > 0 || is_asked)) return &ccl_device_cuda;
+    /* Every use of a device that is not there is an error of its own. */
     if (is_asked)
-        ccl_err(ncclInvalidUsage,
-                "CHORUS_DEVICE=cuda: this library was built without CUDA; host devices are used");
+        ccl_err(ncclInvalidUsage, "CHORUS_DEVICE=cuda: %s; host devices are used", why);
+    else if (CCL_HAS_CUDA)
+        CCL_INFO(CCL_LOG_INIT, "host devices: no GPU can be used (%s)", why);
     return NULL;
 }
-#endif
 
 static const struct ccl_device_ops *choose(void)
 {

@@ -151,10 +151,20 @@ static inline int ccl_needs_device(cudaStream_t stream)
 #endif
 
 extern const struct ccl_device_ops ccl_device_host;
-extern const struct ccl_device_ops ccl_device_cuda;
+
+/* What only a library with CUDA has: NULL elsewhere, unless a program brings its own, as tests do.
+ */
+#ifdef CCL_CUDA
+#define CCL_OF_CUDA
+#define CCL_HAS_CUDA 1
+#else
+#define CCL_OF_CUDA  __attribute__((weak, visibility("hidden")))
+#define CCL_HAS_CUDA (&ccl_device_cuda != NULL)
+#endif
+extern const struct ccl_device_ops ccl_device_cuda CCL_OF_CUDA;
 
 /* GPUs that can be used; 0 without a driver, or with one that is too old. `why` (may be NULL) gets
  * a text then. */
-int ccl_cuda_count(const char **why);
+int ccl_cuda_count(const char **why) CCL_OF_CUDA;
 
 #endif

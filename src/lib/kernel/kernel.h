@@ -28,25 +28,22 @@ struct ccl_await_args {
     uint32_t value;
 };
 
-/* The same for GPUs, where the library was built with CUDA: they launch the kernel. */
-#ifdef CCL_CUDA
+/* The same for GPUs: they launch the kernel. NULL in a library without CUDA. */
 #define CCL_CUDA_KERNEL(name) (name)
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* Loads all of them to the current device (cuda_launch.h). */
-int ccl_cuda_load(void);
+int ccl_cuda_load(void) CCL_OF_CUDA;
 /* Whether a GPU of this compute capability reduces a type (cuda_launch.h). */
-int ccl_cuda_reduces(int type, int capability);
-int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream);
-int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream);
-int ccl_cuda_kernel_await(const void *args, cudaStream_t stream);
-int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream); /* struct ccl_cuda_pairs */
+int ccl_cuda_reduces(int type, int capability) CCL_OF_CUDA;
+int ccl_cuda_kernel_sched(const void *args, cudaStream_t stream) CCL_OF_CUDA;
+int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream) CCL_OF_CUDA;
+int ccl_cuda_kernel_await(const void *args, cudaStream_t stream) CCL_OF_CUDA;
+/* struct ccl_cuda_pairs */
+int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream) CCL_OF_CUDA;
 #ifdef __cplusplus
 }
-#endif
-#else
-#define CCL_CUDA_KERNEL(name) NULL
 #endif
 
 enum ccl_run ccl_kernel_sched(void *args, uint32_t lane, struct ccl_cursor *cursor);

@@ -65,7 +65,8 @@ static void check_ran(struct kit *kit, enum kit_coll coll, const char *ran)
         if (ran[0] != '\0') CHECK_STR(choice.algorithm, ran);
         CHECK_EQ(choice.channels, 1);
         int is_direct = strcmp(choice.algorithm, "direct") == 0;
-        CHECK_STR(choice.join, "none"); /* each has a device of its own */
+        int is_shared = r + kit->ndevices < kit->nranks || r >= kit->ndevices;
+        CHECK_STR(choice.join, is_shared ? "events" : "none");
         CHECK_STR(choice.transport, is_direct ? "memory" : "p2p");
         CHECK_STR(choice.collective, kit_name(coll) + strlen("nccl"));
     }

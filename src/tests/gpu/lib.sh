@@ -5,6 +5,7 @@
 export CHORUS_DEVICE="${CHORUS_DEVICE:-cuda}"
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$tests_dir/matrix.sh"
+. "$tests_dir/borrow.sh"
 
 # As in e2e/lib.sh, but no run takes longer than limit_s, one without progress for idle_s ends
 # itself, and after some that did not end in their time nothing more is started: what hangs must not
@@ -120,43 +121,4 @@ fine() {
     want_code 0
     want_table "$ranks" "$rows"
     end
-}
-
-# borrow PROGRAM ARGUMENT...: the cases of a test that knows no GPU, run on it and counted here.
-borrow() {
-    program=$1
-    shift
-    timeout -k 5 120 "$BUILDDIR/tests/$program" "$@" >"$out" 2>&1 </dev/null
-    code=$?
-    : >"$err"
-    while IFS= read -r line; do
-        case $line in
-        'ok '* | 'not ok '*)
-            number=$((number + 1))
-            echo "${line%% [0-9]*} $number - $program: ${line#* - }"
-            case $line in
-            not*)
-                failures=$((failures + 1))
-                tail -n 12 "$err" | cut -c1-300 | sed 's/^#* */# /'
-                ;;
-            esac
-            : >"$err"
-            ;;
-        1..*) ;;
-        *) echo "$line" >>"$err" ;;
-        esac
-    done <"$out"
-    [ $code -le 1 ] && return
-    begin "$program $* ends by itself"
-    want_code 0
-    end
-}
-
-# borrow_but PATTERN PROGRAM: the same, without the cases whose names match.
-borrow_but() {
-    pattern=$1 program=$2
-    "$BUILDDIR/tests/$program" --list | grep -v '^child:' | grep -vE "$pattern" >"$tmp/cases"
-    set --
-    while IFS= read -r line; do set -- "$@" --only "$line"; done <"$tmp/cases"
-    borrow "$program" "$@"
 }

@@ -16,7 +16,8 @@
 enum { LINE_BYTES = 512 };
 
 /* Names that MPI runs of other programs put into /dev/shm. */
-static const char *const foreign_shm[] = {"vader_segment", "sm_segment", "osc_", "ompi", "ucx"};
+static const char *const foreign_shm[] = {"vader_segment", "sm_segment", "osc_",
+                                          "ompi",          "open_mpi",   "ucx"};
 
 static void add_line(struct test_snapshot *snapshot, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -18,7 +18,9 @@ int test_device(int i);
 /* `n`, or how many there are. */
 int test_devices(int n);
 
-/* A function of the driver; fails the case when there is none of that name. */
+/* A function of the driver; fails the case when there is none of that name. A simulated GPU brings
+ * its own driver. */
+extern void *(*test_driver_stand_in)(const char *name);
 void *test_driver_function(const char *name);
 
 #endif
