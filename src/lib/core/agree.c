@@ -121,10 +121,9 @@ void ccl_agree_explain(struct ccl_exec *exec, const struct ccl_call *call)
     if (is_found) fail(clique, &first, &theirs);
 }
 
-/* What kernels said of it: collectives, and messages of this rank. */
-static ncclResult_t fail_by_notes(const struct ncclComm *comm)
+/* What kernels said of it: of collectives, and of messages. */
+static ncclResult_t fail_by_notes(struct ccl_clique *clique)
 {
-    struct ccl_clique *clique = comm->clique;
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         uint64_t note = __atomic_load_n(&clique->execs[e].words->note, __ATOMIC_RELAXED);
         char ranks[256];
@@ -135,11 +134,17 @@ static ncclResult_t fail_by_notes(const struct ncclComm *comm)
                                "else, or run another algorithm (NCCL_ALGO, NCCL_PROTO)",
                                ranks);
     }
-    uint64_t note = __atomic_load_n(comm->p2p_note, __ATOMIC_RELAXED);
-    if (note >> 32 == CCL_WAIT_DISAGREE)
-        return ccl_clique_fail(clique, ncclInvalidUsage, 1,
-                               "rank %u sends rank %d another number of bytes than it receives",
-                               (unsigned)(uint32_t)note, comm->rank);
+    for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
+        const uint64_t *words = clique->execs[e].words->mismatch;
+        uint64_t seen[CCL_CUDA_MISMATCH];
+        for (int i = 0; i < CCL_CUDA_MISMATCH; i++)
+            seen[i] = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+        if (seen[CCL_MISMATCH_SENT] == seen[CCL_MISMATCH_WANTED]) continue;
+        return ccl_clique_fail(
+            clique, ncclInvalidUsage, 1, "rank %u sends %llu bytes to rank %u, which receives %llu",
+            (unsigned)seen[CCL_MISMATCH_FROM], (unsigned long long)seen[CCL_MISMATCH_SENT],
+            (unsigned)seen[CCL_MISMATCH_TO], (unsigned long long)seen[CCL_MISMATCH_WANTED]);
+    }
     return ccl_clique_fail(clique, ncclInvalidUsage, 1,
                            "a rank sends another number of bytes than is received");
 }
@@ -151,7 +156,7 @@ void ccl_agree_look(const struct ncclComm *comm)
     if (__atomic_load_n(&clique->words->error, __ATOMIC_RELAXED) == 0) return;
     if (ccl_device()->retires || ccl_clique_error(clique) != ncclSuccess) return;
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_agree_explain(&clique->execs[e], &none);
-    if (ccl_clique_error(clique) == ncclSuccess) fail_by_notes(comm);
+    if (ccl_clique_error(clique) == ncclSuccess) fail_by_notes(clique);
 }
 
 /* The number that stands where call `number` would: less before it is made, more when others have

@@ -17,6 +17,7 @@
 #include "core/core.h"
 #include "core/track.h"
 #include "device/device.h"
+#include "kernel/cuda_conn.h"
 #include "topo/topo.h"
 #include "transport/transport.h"
 
@@ -27,7 +28,6 @@
 
 enum { CCL_NTRANSPORTS = 2, CCL_NCHANNELS = 4, CCL_NRECIPES = 16 };
 
-struct ccl_cuda_conn;
 struct ccl_lead_memory;
 struct ccl_peer_arena;
 struct ccl_record;
@@ -102,6 +102,8 @@ struct ccl_far {
 struct ccl_exec_words {
     uint64_t note;   /* what its kernel waits for, kernel/work.h */
     uint64_t second; /* of its kernels the latest that ran the second body, by ticket + 1 */
+    /* Of a message whose halves differ, core/far.c: its ranks, and the bytes of both. */
+    uint64_t mismatch[CCL_CUDA_MISMATCH];
 };
 
 /* All ranks of the communicator on one device. */

@@ -65,6 +65,7 @@ static struct ccl_cuda_half make_half(const struct ccl_clique *clique, const str
         .bytes = op->count_elems * ccl_type_bytes(op->type),
         .ends = ccl_zones_message(clique, op->comm->rank, op->root, is_send),
         .peer = (uint16_t)op->root,
+        .rank = (uint16_t)op->comm->rank,
         .is_send = (uint8_t)is_send,
     };
 }
@@ -177,6 +178,7 @@ static ncclResult_t launch_party(const struct party *party)
         .abort_word = &exec->clique->words->abort,
         .error = &exec->clique->words->error,
         .note = first->op.comm->p2p_note,
+        .mismatch = exec->words->mismatch,
     };
     if (party->n > CCL_CUDA_HALVES) {
         TRY(take_list(&exec->far, party->n, first->capture, &list));

@@ -89,7 +89,8 @@ struct ccl_cuda_half {
     struct ccl_cuda_conn *ends; /* [nlanes] of the pair of ranks, in one direction */
     uint16_t peer;              /* rank */
     uint8_t is_send, is_next;   /* is_next: goes behind the half before it, over the same ends */
-    uint16_t run, spare;        /* number of the row of such halves that it is in */
+    uint16_t run;               /* number of the row of such halves that it is in */
+    uint16_t rank;              /* whose half it is */
 };
 
 enum { CCL_CUDA_LANE_BYTES = 32 << 10 }; /* bytes of a message that are worth a lane */
@@ -102,12 +103,15 @@ CCL_DEVICE uint32_t ccl_cuda_lanes(uint64_t bytes, uint32_t nlanes)
 
 /* All halves of one launch, which progress side by side: rows of halves times lanes are tasks, and
  * each CTA looks at its share of them in turn. Arguments of the kernel. */
+enum { CCL_MISMATCH_FROM, CCL_MISMATCH_TO, CCL_MISMATCH_SENT, CCL_MISMATCH_WANTED };
+enum { CCL_CUDA_MISMATCH = 4 };
 enum { CCL_CUDA_HALVES = 120, CCL_CUDA_TASKS = 128 /* of a CTA */ };
 struct ccl_cuda_pairs {
     const struct ccl_cuda_half *list; /* NULL: `halves`; else memory of the host that GPUs reach */
     const uint32_t *abort_word;
     uint32_t *error;
     uint64_t *note;
+    uint64_t *mismatch; /* what the receiver of a message of another size has seen */
     uint32_t nhalves, nruns, nlanes, slot_bytes, nctas, spare;
     struct ccl_cuda_half halves[CCL_CUDA_HALVES];
 };

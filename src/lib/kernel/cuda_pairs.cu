@@ -105,6 +105,18 @@ SCHED_OP uint32_t slot_part(const pairs_shared &sh, const pairs_task &task)
     return task.left < sh.slot_bytes ? (uint32_t)task.left : sh.slot_bytes;
 }
 
+/* The message is not the one that is received. */
+SCHED_OP void say_mismatch(const ccl_cuda_pairs &args, pairs_shared &sh, const ccl_cuda_half &half,
+                           uint64_t sent)
+{
+    store_relaxed_sys(&args.mismatch[CCL_MISMATCH_FROM], half.peer);
+    store_relaxed_sys(&args.mismatch[CCL_MISMATCH_TO], half.rank);
+    store_relaxed_sys(&args.mismatch[CCL_MISMATCH_SENT], sent);
+    store_relaxed_sys(&args.mismatch[CCL_MISMATCH_WANTED], half.bytes);
+    __threadfence_system(); /* ahead of the error word */
+    disagree(sh.sched.work, sh.sched, half.peer);
+}
+
 /* Tells the warps what to move. By the lane that found the task. A slot carries the bytes of the
  * whole message, so that both ends see when they do not mean the same. */
 SCHED_OP void prepare_move(const ccl_cuda_pairs &args, pairs_shared &sh, uint32_t index)
@@ -117,7 +129,7 @@ SCHED_OP void prepare_move(const ccl_cuda_pairs &args, pairs_shared &sh, uint32_
     if (task.is_send)
         *sign = half.bytes;
     else if (*(volatile uint64_t *)sign != half.bytes)
-        disagree(sh.sched.work, sh.sched, half.peer);
+        say_mismatch(args, sh, half, *(volatile uint64_t *)sign);
     char *from = task.is_send ? task.at : slot, *to = task.is_send ? slot : task.at;
     move.bytes = slot_part(sh, task);
     move.from[0] = {from, 0, 0, 0};
