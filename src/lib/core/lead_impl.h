@@ -156,6 +156,13 @@ static inline int ccl_lead_has_failed(const struct ccl_lead *lead)
     return ccl_clique_error(lead->exec->clique) != ncclSuccess;
 }
 
+/* Nothing more is launched. It closes when its own streams are idle: what has not run by then was
+ * let go by a process that failed, of which this one may not have heard. Under the lock. */
+static inline int ccl_lead_is_over(const struct ccl_lead *lead)
+{
+    return lead->ends || ccl_lead_has_failed(lead);
+}
+
 /* How process q finds a buffer of this one; span 0: it has to be staged. */
 ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
                              struct ccl_foreign_ref *ref);
@@ -178,8 +185,8 @@ ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, u
 void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
-/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for that
- * are held. */
+/* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for
+ * that are held. */
 ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);
 /* Others are late: the stream waits, and the thread launches. */
 ncclResult_t ccl_lead_later(struct ccl_lead *lead, struct ccl_set *set, cudaStream_t stream,
