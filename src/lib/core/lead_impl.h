@@ -156,6 +156,13 @@ static inline int ccl_lead_has_failed(const struct ccl_lead *lead)
     return ccl_clique_error(lead->exec->clique) != ncclSuccess;
 }
 
+/* Nothing more is launched. It closes when its own streams are idle: what has not run by then was
+ * let go by a process that failed, of which this one may not have heard. Under the lock. */
+static inline int ccl_lead_is_over(const struct ccl_lead *lead)
+{
+    return lead->ends || ccl_lead_has_failed(lead);
+}
+
 /* How process q finds a buffer of this one; span 0: it has to be staged. */
 ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
                              struct ccl_foreign_ref *ref);

@@ -119,10 +119,10 @@ static ncclResult_t run_jobs(struct ccl_lead *lead, int *progressed)
     ncclResult_t rc = ncclSuccess;
     while (rc == ncclSuccess && lead->jobs != NULL) {
         struct ccl_lead_job *job = lead->jobs;
-        int failed = ccl_lead_has_failed(lead);
-        if (!failed && !is_ready(lead, job->set)) break;
+        int is_over = ccl_lead_is_over(lead);
+        if (!is_over && !is_ready(lead, job->set)) break;
         *progressed = 1;
-        if (!failed) rc = run_job(lead, job->set);
+        if (!is_over) rc = run_job(lead, job->set);
         lead->jobs = job->next;
         if (lead->jobs == NULL) lead->last_job = NULL;
         /* Release: the set may be used again. */

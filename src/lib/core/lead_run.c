@@ -104,11 +104,26 @@ static struct ccl_sock_wait patience(const struct ccl_lead *lead)
     };
 }
 
+static int has_failed(void *lead)
+{
+    return ccl_lead_has_failed(lead);
+}
+
+/* A process that has failed closes its ends, and the mesh tells why; here that may come later. The
+ * first error is what all calls return. */
+static ncclResult_t find_reason(struct ccl_lead *lead, ncclResult_t rc)
+{
+    enum { REASON_US = 1000000 };
+    if (rc == ncclRemoteError) ccl_device()->help_until(has_failed, lead, REASON_US);
+    return rc != ncclSuccess && has_failed(lead) ? ccl_clique_error(lead->exec->clique) : rc;
+}
+
 ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buffer, uint64_t bytes,
                              struct ccl_foreign_ref *ref)
 {
     struct ccl_sock_wait wait = patience(lead);
-    return ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref);
+    return find_reason(
+        lead, ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
 }
 
 /* How the leader finds a buffer, or its copy. */
@@ -225,7 +240,8 @@ ncclResult_t ccl_lead_find(struct ccl_lead *lead, uint16_t q, const struct ccl_f
                            uint64_t bytes, struct ccl_imported *found)
 {
     struct ccl_sock_wait wait = patience(lead);
-    return ccl_device()->foreign->import_buffer(lead->importers[q], ref, bytes, &wait, found);
+    return find_reason(
+        lead, ccl_device()->foreign->import_buffer(lead->importers[q], ref, bytes, &wait, found));
 }
 
 /* Calls are equal by now: what the leader's own rank calls tells the sizes of all. */

@@ -273,11 +273,11 @@ ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed)
     for (struct ccl_mail_job **link = &lead->mail_jobs; *link != NULL;) {
         struct ccl_mail_job *job = *link;
         struct ccl_mail *mail = &job->mail;
-        int come = is_sent(lead, mail);
+        int is_over = ccl_lead_is_over(lead), come = !is_over && is_sent(lead, mail);
         ncclResult_t rc = ncclSuccess;
         /* The thread's stream waits for none that may wait for it. */
         if (come) (void)ccl_device()->base.event_query(job->ready, &come);
-        if (!come && !ccl_lead_has_failed(lead)) {
+        if (!come && !is_over) {
             link = &job->next;
             continue;
         }

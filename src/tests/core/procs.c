@@ -77,7 +77,7 @@ void procs_start(struct procs *procs, int n, const char *name, const char *const
 
 static void print_output(const struct procs *procs, int i)
 {
-    char text[2000]; /* the end tells what went wrong */
+    char text[1500]; /* the end tells what went wrong; a note holds as much */
     off_t bytes = lseek(procs->output[i], 0, SEEK_END), room = sizeof text - 1;
     ssize_t length = pread(procs->output[i], text, (size_t)room, bytes > room ? bytes - room : 0);
     text[length < 0 ? 0 : length] = '\0';

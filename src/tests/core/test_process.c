@@ -152,25 +152,31 @@ static void child_messages(void)
     enum { MOST = 700 };
     struct kit kit;
     cudaStream_t second;
-    proc_open(&kit, 1, 16);
+    proc_open(&kit, 1, (size_t)MESSAGES * MOST);
     struct kit_rank *rank = &kit.ranks[0];
     CHECK_OK(chorus_devices()->stream_create(&second));
     int n = rank->nranks;
-    size_t elems = (size_t)n * MESSAGES * MOST;
-    int32_t *sent = malloc(elems * 4), *got = calloc(elems, 4), *wanted = malloc(elems * 4);
-    CHECK(sent != NULL && got != NULL && wanted != NULL);
+    size_t bytes = (size_t)n * MESSAGES * MOST * 4;
+    int32_t *sent = (void *)rank->in, *got = (void *)rank->out, wanted[MOST];
+    for (int m = 0; m < MESSAGES; m++)
+        for (int p = 0; p < n; p++)
+            fill_message(sent + (size_t)(p * MESSAGES + m) * MOST, MOST, rank->rank, p, m);
+    memset(got, 0, bytes);
+    kit_push(rank, bytes);
     CHECK_OK(ncclGroupStart());
     for (int m = 0; m < MESSAGES; m++)
         for (int p = 0; p < n; p++) {
             size_t at = (size_t)(p * MESSAGES + m) * MOST, count = (size_t)(m * 11 % MOST);
             cudaStream_t stream = m % 2 == 0 ? rank->stream : second;
-            fill_message(sent + at, count, rank->rank, p, m);
-            CHECK_OK(ncclSend(sent + at, count, ncclInt32, p, rank->comm, stream));
-            CHECK_OK(ncclRecv(got + at, count, ncclInt32, p, rank->comm, stream));
+            const void *from = kit_given(rank, sent + at);
+            void *to = kit_given(rank, got + at);
+            CHECK_OK(ncclSend(from, count, ncclInt32, p, rank->comm, stream));
+            CHECK_OK(ncclRecv(to, count, ncclInt32, p, rank->comm, stream));
         }
     CHECK_OK(ncclGroupEnd());
     CHECK_OK(chorus_devices()->stream_sync(second));
     kit_sync(rank);
+    kit_pull(rank, bytes);
     for (int m = 0; m < MESSAGES; m++)
         for (int p = 0; p < n; p++) {
             size_t at = (size_t)(p * MESSAGES + m) * MOST, count = (size_t)(m * 11 % MOST);
@@ -178,9 +184,6 @@ static void child_messages(void)
             CHECK_MEM(got + at, wanted, count * 4);
             CHECK_EQ(got[at + count], 0);
         }
-    free(sent);
-    free(got);
-    free(wanted);
     CHECK_OK(chorus_devices()->stream_destroy(second));
     kit_close(&kit);
 }
@@ -199,18 +202,22 @@ static void test_messages(void)
 static void child_row(void)
 {
     struct kit kit;
-    int32_t sent[MESSAGES], got[MESSAGES];
-    proc_open(&kit, 1, 16);
+    proc_open(&kit, 1, MESSAGES);
     struct kit_rank *rank = &kit.ranks[0];
+    int32_t *sent = (void *)rank->in, *got = (void *)rank->out;
+    for (int m = 0; m < MESSAGES; m++) sent[m] = m * 3 + 1;
+    memset(got, 0, MESSAGES * sizeof got[0]);
+    kit_push(rank, MESSAGES * sizeof got[0]);
     for (int m = 0; m < MESSAGES; m++) {
-        sent[m] = m * 3 + 1;
-        got[m] = 0;
+        const void *from = kit_given(rank, &sent[m]);
+        void *to = kit_given(rank, &got[m]);
         if (rank->rank == 0)
-            CHECK_OK(ncclSend(&sent[m], 1, ncclInt32, 1, rank->comm, rank->stream));
+            CHECK_OK(ncclSend(from, 1, ncclInt32, 1, rank->comm, rank->stream));
         else
-            CHECK_OK(ncclRecv(&got[m], 1, ncclInt32, 0, rank->comm, rank->stream));
+            CHECK_OK(ncclRecv(to, 1, ncclInt32, 0, rank->comm, rank->stream));
     }
     kit_sync(rank);
+    kit_pull(rank, MESSAGES * sizeof got[0]);
     for (int m = 0; m < MESSAGES && rank->rank == 1; m++) CHECK_EQ(got[m], sent[m]);
     kit_close(&kit);
 }

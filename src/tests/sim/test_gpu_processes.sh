@@ -5,9 +5,9 @@
 
 borrow test_gates --only 'processes:'
 borrow test_mixed
-borrow_but 'of two' test_agree
+borrow test_agree
 borrow test_exchange --only 'across'
-borrow_but 'messages' test_process
-borrow_but 'leaves while|sizes|80 comm' test_process_faults
+borrow test_process
+borrow test_process_faults
 borrow test_ends_across
 finish
