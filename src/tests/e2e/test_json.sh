@@ -98,9 +98,10 @@ query .status running
 query '.results | length > 3' true
 end
 
-begin '-J: env holds only the variables of libraries and launchers'
+begin '-J: env holds only the variables of libraries and launchers, and no secrets of theirs'
 fresh
-SECRET_TOKEN=hunter2 NCCL_DEBUG=WARN CHORUS_HOST_QUEUES=2 UCX_TLS=tcp \
+SECRET_TOKEN=hunter2 SLURM_JWT=hunter2 OMPI_MCA_Some_Password=hunter2 FI_OPX_key=hunter2 \
+    NCCL_SECRETS=hunter2 UCX_Token=hunter2 NCCL_DEBUG=WARN CHORUS_HOST_QUEUES=2 UCX_TLS=tcp \
     perf all_reduce -b 8 -e 8 -g 2 -J "$json"
 want_code 0
 want 'not valid' valid_json "$json"

@@ -51,7 +51,8 @@ const char *perf_barrier_word(int blocking);
 /* Whose time a row shows, for -a. */
 const char *perf_average_word(int average);
 
-/* Whether the environment's variable says how the run was set up; the rest is the user's. */
+/* Whether the environment's variable says how the run was set up and is no secret by its name; the
+ * rest is the user's. */
 int perf_record_has_variable(const char *variable);
 
 #endif
