@@ -20,6 +20,7 @@ DRIVERS += twoway
 HARNESS_SRCS += src/tests/harness/agree.c
 HARNESS_SRCS += src/tests/harness/alltoallv_matrix.c
 HARNESS_SRCS += src/tests/harness/baseline.c
+HARNESS_SRCS += src/tests/harness/baseline_heads.c
 HARNESS_SRCS += src/tests/harness/buffers.c
 HARNESS_SRCS += src/tests/harness/columns.c
 HARNESS_SRCS += src/tests/harness/comms.c

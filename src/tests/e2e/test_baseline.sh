@@ -45,9 +45,12 @@ end
 
 for mode in '-g 3' '-t 3' '--spawn 3'; do
     begin "5 with $mode: far faster before, which three runs confirm"
-    nprocs=1
-    [ "$mode" != '--spawn 3' ] || nprocs=3
-    doctor "d['nprocs'] = $nprocs
+    case $mode in
+    -t*) setup="d['init_mode'], d['nthreads'] = 'thread', 3" ;;
+    --spawn*) setup="d['init_mode'], d['nprocs'] = 'spawn', 3" ;;
+    *) setup='' ;;
+    esac
+    doctor "$setup
 for p in places: p['time'] = 0.001"
     rm -f "$tmp"/now.*
     perf all_reduce $size $mode --baseline "$made" -J "$tmp/now.json"
@@ -101,7 +104,69 @@ refused 'another number of ranks' 'd["nranks"] = 4' 'nranks is 4 there and 3 her
 refused 'another machine' 'd["machine"]["cpu"] = "Z80"' 'processor is Z80 there and '
 refused 'other ranks per device' 'd["ranks_per_device"] = 2' 'ranks_per_device is 2 there'
 refused 'other devices' 'd["ndevices"] = 1' 'ndevices is 1 there'
+refused 'another way to start' 'd["init_mode"] = "mpi"' 'init_mode is mpi there and all here'
+refused 'other threads' 'd["nthreads"] = 3' 'nthreads is 3 there and 1 here'
+refused 'another warm-up' 'd["warmup"] = 7' 'warmup is 7 there and 1 here'
+refused 'calls in groups' 'd["agg_iters"] = 8' 'agg_iters is 8 there and 1 here'
+refused 'another wait, the same barrier' 'd["blocking"] = 2' 'blocking is 2 there and 0 here'
+refused 'a GPU was throttled' 'd["gpus_at_end"] = [{"uuid": "GPU-7", "throttled": "power brake"}]' \
+    "doctored/all_reduce.json cannot be compared: GPU-7 was throttled there after its run: power"
+refused 'a GPU was throttled before' \
+    'd["machine"]["gpus"] = [{"uuid": "GPU-7", "throttled": "hardware slowdown"}]' \
+    'GPU-7 was throttled there before its run: hardware slowdown'
 refused 'a record without its machine' 'del d["machine"]' 'is unknown there'
+
+for option in '-m 2' '-z 2' '-u 1' '-y 1' '-I 1' '-x 1'; do
+    begin "6: a baseline without $option"
+    again $option --baseline "$base"
+    want_code 6
+    want_err "${base##*/} cannot be compared: [a-z_]+ is .* there and .* here"
+    want_not_out '^ +1024 '
+    end
+done
+
+begin '6: a further file of another set-up is named'
+doctor 'pass'
+sed 's/"warmup": 1/"warmup": 9/' "$made" >"$made.1"
+cp "$made" "$made.0"
+again --baseline "$made"
+want_code 6
+want_err 'all_reduce\.json\.1 cannot be compared: warmup is 9 there and 1 here'
+end
+
+# What cannot be trusted is not compared with, whatever is asked.
+distrusted() { # NAME STATEMENT PATTERN
+    begin "6: $1"
+    doctor "$2"
+    mv "$made" "$made.0"
+    cp "$base" "$made"
+    again --baseline "$made" --baseline_anyway -J "$tmp/now.json"
+    want_code 6
+    want_err "^all_reduce_perf: option --baseline: .*/all_reduce\.json\.0: $3"
+    want 'a record was made' [ ! -e "$tmp/now.json" ]
+    end
+}
+distrusted 'a run that ended early' 'd["status"] = "timeout"' 'the status of its run is timeout$'
+distrusted 'a run that was killed' 'd["status"] = "running"' 'the status of its run is running$'
+distrusted 'a run with wrong data' 'd["status"] = "failed"; places[1]["nwrong"] = 3' \
+    'its run had 3 wrong elements$'
+distrusted 'a schema of the future' 'd["schema_version"] = 99' 'schema_version is 99 and not 2,'
+distrusted 'no schema' 'del d["schema_version"]' 'schema_version is unknown and not 2,'
+
+begin 'a run that failed by its speed alone is a baseline'
+doctor 'd["status"] = "failed"
+for p in places: p["time"] = 1e7'
+again --baseline "$made"
+want_code 0
+end
+
+begin '6: JSON lines without an end'
+perf all_reduce $size -g 3 -J "$tmp/cut.jsonl"
+sed -i '$d' "$tmp/cut.jsonl"
+again --baseline "$tmp/cut.jsonl"
+want_code 6
+want_err 'cut\.jsonl: the status of its run is unknown$'
+end
 
 begin '6: no row in common; a row that is missing is said'
 doctor 'for r in d["results"]: r["size"] += 4'
@@ -115,7 +180,7 @@ want_code 0
 want_out '^#  +64 .* not in this run$'
 end
 
-for text in '{"a": [1,}' '' '[]' 'size,time'; do
+for text in '{"a": [1,}' '{"a": 1}' '' '[]' 'size,time'; do
     begin "refused: a baseline '$text'"
     echo "$text" >"$tmp/bad.json"
     again --baseline "$tmp/bad.json" -J "$tmp/now.json"

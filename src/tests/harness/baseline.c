@@ -4,9 +4,9 @@
 #define _GNU_SOURCE
 #include "harness/baseline.h"
 
+#include "harness/baseline_heads.h"
 #include "harness/json_read.h"
 #include "harness/machine.h"
-#include "harness/record.h"
 #include "harness/usage.h"
 
 #include <errno.h>
@@ -35,7 +35,6 @@ struct cell {
 
 static struct {
     const struct perf_options *options;
-    struct perf_json_node *head; /* the fields of the run */
     struct cell *cells;
     size_t n, room;
     int nruns;                   /* records read */
@@ -120,8 +119,8 @@ static void take_place(const struct perf_json_node *row, const struct perf_json_
     add_sample(&find_cell(&cell, 1)->base, us, baseline.nruns);
 }
 
-/* One object: the document, or a line. The first with the run's fields is kept. */
-static int take_object(struct perf_json_node *node)
+/* One object: the document, or a line; it is kept or dropped. */
+static void take_object(struct perf_json_node *node)
 {
     const struct perf_json_node *results = perf_json_member(node, "results");
     const char *kind = perf_json_text(node, "kind", "");
@@ -132,9 +131,7 @@ static int take_object(struct perf_json_node *node)
     }
     if (!strcmp(kind, "row"))
         take_place(node, node, !strcmp(perf_json_text(node, "place", ""), "in_place"));
-    if (baseline.head != NULL || !perf_json_member(node, "machine")) return 0;
-    baseline.head = node;
-    return 1;
+    if (!perf_heads_take(node)) perf_json_drop(node);
 }
 
 static char *read_file(const char *path)
@@ -162,7 +159,7 @@ static int take_text(char *text, char *why, size_t why_bytes)
     char *line = text, *end;
 
     if (node != NULL) {
-        if (!take_object(node)) perf_json_drop(node);
+        take_object(node);
         return 0;
     }
     for (int number = 1; *line != '\0'; number++, line = end) {
@@ -175,7 +172,7 @@ static int take_text(char *text, char *why, size_t why_bytes)
                      wrong_at + 1);
             return PERF_EXIT_USAGE;
         }
-        if (!take_object(node)) perf_json_drop(node);
+        take_object(node);
     }
     return 0;
 }
@@ -187,6 +184,7 @@ static int load_file(const char *path, char *why, size_t why_bytes)
     char *text = read_file(path);
     int code = PERF_EXIT_USAGE;
 
+    perf_heads_file(path);
     if (text == NULL)
         snprintf(reason, sizeof reason, "%s", strerror(errno));
     else
@@ -210,6 +208,7 @@ int perf_baseline_load(const struct perf_options *options, char *why, size_t why
         if (access(path, F_OK)) break;
         code = load_file(path, why, why_bytes);
     }
+    if (code == 0) code = perf_heads_judge(why, why_bytes);
     if (code != 0 || baseline.n > 0) return code;
     snprintf(why, why_bytes, "option --baseline: %s has no row that was run", options->baseline);
     return PERF_EXIT_COMPARE;
@@ -217,80 +216,15 @@ int perf_baseline_load(const struct perf_options *options, char *why, size_t why
 
 /* ---- the same machine and run? ---- */
 
-static int differ(char *why, size_t why_bytes, const char *what, const char *then, const char *now)
-{
-    if (!strcmp(then, now)) return 0;
-    snprintf(why, why_bytes,
-             "option --baseline: %s cannot be compared: %s is %s there and %s here "
-             "(--baseline_anyway compares)",
-             baseline.options->baseline, what, then, now);
-    return PERF_EXIT_COMPARE;
-}
-
-static void number_text(double number, char *text, size_t text_bytes)
-{
-    if (isnan(number))
-        snprintf(text, text_bytes, "unknown");
-    else
-        snprintf(text, text_bytes, "%.10g", number);
-}
-
-struct check {
-    char *why;
-    size_t why_bytes;
-    int code;
-};
-
-/* Fields of the record that must be equal. */
-static void check_field(void *to, const struct perf_field *field)
-{
-    static const char *const decisive[] = {
-        "collective",  "nranks",      "group_size", "nprocs",  "ndevices", "ranks_per_device",
-        "device_kind", "device_name", "barrier",    "time_of", "rotate"};
-    struct check *check = to;
-    char then[TEXT_BYTES], now[TEXT_BYTES];
-    int is_decisive = 0;
-
-    for (size_t i = 0; i < sizeof decisive / sizeof decisive[0]; i++)
-        is_decisive |= !strcmp(field->key, decisive[i]);
-    if (!is_decisive || check->code) return;
-    if (field->kind == 't') {
-        snprintf(then, sizeof then, "%s", perf_json_text(baseline.head, field->key, "unknown"));
-        snprintf(now, sizeof now, "%s", field->text);
-    } else {
-        const struct perf_json_node *node = perf_json_member(baseline.head, field->key);
-
-        number_text(node ? node->number : NAN, then, sizeof then);
-        number_text((double)field->number, now, sizeof now);
-    }
-    check->code = differ(check->why, check->why_bytes, field->key, then, now);
-}
-
-static int check_machine(char *why, size_t why_bytes)
-{
-    const struct perf_json_node *then = perf_json_member(baseline.head, "machine");
-    char cpu[TEXT_BYTES], cores_then[TEXT_BYTES], cores_now[TEXT_BYTES];
-    int code;
-
-    perf_machine_cpu(cpu, sizeof cpu);
-    code = differ(why, why_bytes, "the processor", perf_json_text(then, "cpu", "unknown"), cpu);
-    if (code) return code;
-    number_text(perf_json_number(then, "usable_cores", NAN), cores_then, sizeof cores_then);
-    number_text(perf_machine_cores(), cores_now, sizeof cores_now);
-    return differ(why, why_bytes, "the number of usable cores", cores_then, cores_now);
-}
-
 int perf_baseline_check(const struct perf_header *header, char *why, size_t why_bytes)
 {
-    struct perf_record record = {.options = header->options, .header = header};
-    struct check check = {why, why_bytes, 0};
+    int code;
 
     if (baseline.n == 0) return 0;
     baseline.header = header;
     if (baseline.options->baseline_anyway) return 0;
-    check.code = check_machine(why, why_bytes);
-    if (!check.code) perf_record_each(&record, PERF_SCOPE_RUN, check_field, &check);
-    if (check.code) return check.code;
+    code = perf_heads_check(header, why, why_bytes);
+    if (code) return code;
     perf_machine_trouble(header, baseline.trouble, sizeof baseline.trouble);
     if (!baseline.trouble[0]) return 0;
     snprintf(why, why_bytes, "option --baseline: %s (--baseline_anyway compares)",
@@ -472,6 +406,6 @@ void perf_baseline_drop(void)
     }
     free(baseline.cells);
     free(baseline.told);
-    perf_json_drop(baseline.head);
+    perf_heads_drop();
     memset(&baseline, 0, sizeof baseline);
 }
