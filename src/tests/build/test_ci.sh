@@ -38,4 +38,18 @@ expect "the baseline is recorded" 0 'records: ' \
 expect "and compared with" 0 '^1 records, 0 rows slower, .*: exit 0$' \
     run_command scripts/regress "--tolerance 1000 --junit $work/regress.xml"
 expect "the comparison leaves a JUnit file" 0 'tests="1"' cat "$work/regress.xml"
+
+# What a sweep adds to counts as its repeats, so that it does not do so unasked.
+again() { scripts/sweep --quick --runs 1 --only '^broadcast all 2' --out "$BASELINE" "$@"; }
+expect "a sweep refuses a folder with records" 2 'baseline has records already' again "$build"
+same "and leaves it as it was" 5 "$(find "$BASELINE" -name '*.json*' | wc -l)"
+expect "but adds to it when asked" 0 '^records: .* \(0 runs failed\)$' \
+    again --add "$build"
+same "one more record is there" 6 "$(find "$BASELINE" -name '*.json*' | wc -l)"
+mkdir -p "$work/broken"
+printf '#!/bin/sh\nexit 1\n' >"$work/broken/all_reduce_perf"
+cp "$work/broken/all_reduce_perf" "$work/broken/broadcast_perf"
+chmod +x "$work/broken"/*
+expect "a sweep with a failed run ends with 3" 3 '\(1 runs failed\)$' \
+    scripts/sweep --quick --runs 1 --only '^broadcast all 2' --out "$work/none" "$work/broken"
 echo "1..$number"
