@@ -243,4 +243,75 @@ regress "$tmp/nowhere"
 want_code 6
 end
 
+begin 'regress: rows that the run lacks are a finding'
+doctor 'd["results"].append(dict(d["results"][0], size=64))
+for p in places: p["time"] = 1e7'
+GITHUB_ACTIONS=true run 60 scripts/regress "$tmp/doctored" --build "$BUILDDIR" \
+    --junit "$tmp/missing.xml"
+want_code 6
+want_out '^missing +all_reduce +64 B float sum out of place: only the baseline has this row$'
+want_out '^::warning title=all_reduce missing::64 B '
+want_out '^1 records, 0 rows slower, 2 rows missing, .* 0 cannot be compared, .*: exit 6$'
+want 'JUnit' grep -q '<error type="missing"' "$tmp/missing.xml"
+end
+
+# ---- children that hang, and output that cannot be written ----
+
+mkdir -p "$tmp/hung"
+printf '#!/bin/sh\nsleep 300 &\necho $! >%s\nwait\n' "$tmp/hung/pid" >"$tmp/hung/all_reduce_perf"
+chmod +x "$tmp/hung/all_reduce_perf"
+is_gone() { # PID: or left to a parent that does not reap
+    [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
+}
+begin 'regress: what hangs is ended with all that it started'
+run 60 scripts/regress "$base" --build "$tmp/hung" --limit 1
+want_code 4
+want_out '^failed +all_reduce +no end within 1 s$'
+want 'its child is still there' poll 10 is_gone "$(cat "$tmp/hung/pid")"
+end
+begin 'compare: what hangs is ended with all that it started'
+run 60 scripts/compare --rounds 1 --limit 1 --record "$tmp/hung.json" a= b= -- \
+    "$tmp/hung/all_reduce_perf"
+want_code 0
+want_out '^b: no end within 1 s$'
+want 'its child is still there' poll 10 is_gone "$(cat "$tmp/hung/pid")"
+want 'no record' valid_json "$tmp/hung.json"
+end
+
+begin 'regress and compare: output that cannot be written is found before anything runs'
+rm -f "$tmp/hung/pid"
+run 60 scripts/regress "$base" --build "$tmp/hung" --junit "$tmp/no/such/folder.xml"
+want_code 3
+want_err '^regress: .*no/such/folder\.xml'
+run 60 scripts/compare --record "$tmp/no/such/folder.json" a= b= -- "$tmp/hung/all_reduce_perf"
+want_code 3
+want_err '^compare: .*no/such/folder\.json'
+want 'something ran' [ ! -e "$tmp/hung/pid" ]
+end
+
+begin 'regress: the limit grows with what the run took; mpirun looks for no shell'
+cat >"$tmp/limits.py" <<'END'
+import importlib.machinery
+import os
+import sys
+import types
+sys.dont_write_bytecode = True
+sys.path.insert(0, "scripts")
+regress = types.ModuleType("regress")
+importlib.machinery.SourceFileLoader("regress", "scripts/regress").exec_module(regress)
+took = {"start_time": "2026-03-04T05:06:07+0100", "end_time": "2026-03-04T05:16:07+0100"}
+auto, asked = types.SimpleNamespace(limit=None), types.SimpleNamespace(limit=7)
+assert regress.limit_of(took, auto) == 6000
+assert regress.limit_of(took, asked) == 7
+assert regress.limit_of({**took, "end_time": "2026-03-04T05:06:09+0100"}, auto) == 300
+assert regress.limit_of({**took, "end_time": None}, auto) == 300
+last = [{"timestamp": took["end_time"]}]
+assert regress.limit_of({"start_time": took["start_time"], "results": last}, auto) == 6000
+os.environ["PATH"] = "/nowhere"
+assert regress.environment_of({"env": []})["OMPI_MCA_plm_rsh_agent"] == ""
+END
+run 20 python3 "$tmp/limits.py"
+want_code 0
+end
+
 finish
