@@ -79,6 +79,24 @@ for form in $forms; do
     end
 done
 
+# unique_cases PATTERN NCASES: the names of that pattern, of which no two are equal.
+unique_cases() {
+    python3 - "$tmp/r.xml" "$1" "$2" <<'END' || complain 'names of cases repeat or lack something'
+import re, sys, xml.etree.ElementTree as xml
+cases = [(c.get("classname"), c.get("name")) for c in xml.parse(sys.argv[1]).iter("testcase")]
+assert len(set(cases)) == len(cases), cases
+assert sum(bool(re.search(sys.argv[2], name)) for _, name in cases) == int(sys.argv[3]), cases
+END
+}
+begin 'xml: the cases of pairs and cycles have names of their own'
+fresh
+perf oneway -b 8 -e 64 -f 8 -t 3 --pairs -J "$tmp/r.json"
+perf oneway -b 8 -e 64 -f 8 -t 3 --pairs -N 2 --baseline "$tmp/r.json" --tolerance 1000 \
+    -J "$tmp/r.xml"
+want "exit code $code" [ "$code" -eq 0 -o "$code" -eq 5 ]
+unique_cases '^8 B float none root -1 2 -> 0 out_of_place( cycle 1)?$' 3
+end
+
 if [ -e "$wrapper" ]; then
     for form in $forms; do
         begin "$form: wrong data"

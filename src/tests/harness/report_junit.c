@@ -151,16 +151,33 @@ static int add_properties(const struct perf_record *record)
     return append(&part, NULL);
 }
 
+/* " 1 -> 2" for the two of --pairs, else "". */
+static const char *pair_text(int from, int to, char *text, size_t text_bytes)
+{
+    *text = 0;
+    if (from >= 0) snprintf(text, text_bytes, " %d -> %d", from, to);
+    return text;
+}
+
+/* The names of a document's cases differ: what shows them keeps one of a name. */
+static void name_row(const struct perf_row *row, const char *place, char *name, size_t name_bytes)
+{
+    char pair[VALUE_BYTES], cycle[VALUE_BYTES] = "";
+
+    if (row->cycle > 0) snprintf(cycle, sizeof cycle, " cycle %d", row->cycle);
+    snprintf(name, name_bytes, "%zu B %s %s root %d%s%s%s%s", row->size_bytes,
+             perf_type_name(row->type), perf_op_name(row->op), row->root,
+             pair_text(row->from, row->to, pair, sizeof pair), place ? " " : "", place ? place : "",
+             cycle);
+}
+
 static void add_row_case(void *to, const struct perf_record *placed, const char *place)
 {
     const struct perf_measure *measure = placed->measure;
-    const struct perf_row *row = placed->row;
     struct perf_json *xml = to;
     char name[NAME_BYTES], text[NAME_BYTES];
 
-    snprintf(name, sizeof name, "%zu B %s %s root %d%s%s", row->size_bytes,
-             perf_type_name(row->type), perf_op_name(row->op), row->root, place ? " " : "",
-             place ? place : "");
+    name_row(placed->row, place, name, sizeof name);
     begin_case(xml, placed->header->coll->name, name, measure ? measure->time_us / 1e6 : 0);
     suite.tests++;
     if (measure == NULL) {
@@ -195,13 +212,14 @@ static int add_note(const char *text, enum perf_lines lines)
 
 static void add_gate_cases(struct perf_json *xml, const struct perf_gate *gate)
 {
-    char name[NAME_BYTES], text[NAME_BYTES];
+    char name[NAME_BYTES], text[NAME_BYTES], pair[VALUE_BYTES];
 
     for (int i = 0; gate != NULL && i < gate->ncells; i++) {
         const struct perf_gate_cell *cell = &gate->cells[i];
 
-        snprintf(name, sizeof name, "%zu B %s %s root %d %s", cell->size_bytes, cell->type,
-                 cell->op, cell->root, cell->in_place ? "in_place" : "out_of_place");
+        snprintf(name, sizeof name, "%zu B %s %s root %d%s %s", cell->size_bytes, cell->type,
+                 cell->op, cell->root, pair_text(cell->from, cell->to, pair, sizeof pair),
+                 cell->in_place ? "in_place" : "out_of_place");
         begin_case(xml, "baseline", name, cell->now_us / 1e6);
         suite.tests++;
         snprintf(text, sizeof text, "%.1f %% slower than the baseline, %.1f %% are tolerated",
