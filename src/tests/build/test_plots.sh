@@ -59,14 +59,23 @@ expect "library, ranks and device are in the legend" 0 "chorus, n = 3, all, host
 cp "$work/real.json" "$site/results/$folder/all_reduce-all-3.json"
 "$build/all_reduce_perf" -b 8 -e 8M -f 8 -g 2 -n 1 -J "$site/results/$folder/more.json" \
     >/dev/null 2>&1
+NCCL_ALGO=ring "$build/all_reduce_perf" -b 8 -e 8M -f 8 -g 3 -n 1 -m 2 \
+    -J "$site/results/$folder/grouped.json" >/dev/null 2>&1
+sed 's/"git_hash":"[^"]*"/"git_hash":null/' "$work/real.json" >"$site/results/$folder/lost.json"
+"$build/all_reduce_perf" -b 8 -e 32K -f 8 -g 3 -n 1 -J "$work/short.json" >/dev/null 2>&1
 mkdir -p "$site/results/2026-02-28-some-machine"
 sed 's/"git_hash":"[^"]*"/"git_hash":"0123456789ab"/; s/"start_time":"2/"start_time":"3/' \
-    "$work/real.json" >"$site/results/2026-02-28-some-machine/all_reduce-all-3.json"
+    "$work/short.json" >"$site/results/2026-02-28-some-machine/all_reduce-all-3.json"
 echo '{"kind": "other"}' >"$site/results/$folder/check-all.json"
 expect "compare alternates and judges" 0 '^8 B float sum out of place .* \[[0-9.]+,[0-9.]+\]$' \
     scripts/compare --rounds 3 --record "$site/results/$folder/compare-two.json" \
     direct= ring=NCCL_ALGO=ring -- "$build/all_reduce_perf" -g 3 -b 8 -e 8K -f 4 -n 3
 expect "all of it is drawn" 0 "^plots: plots/$folder: 2 figures" "$site/scripts/plots"
+expect "what has no commit is left out with a word" 0 '/lost\.json: no git_hash; left out$' \
+    echo "$output"
+for label in 'chorus, n = 3, all, host' 'chorus, n = 3, all, host, -m 2, NCCL_ALGO=ring'; do
+    expect "'$label' is a curve of its own" 0 ">$label<" cat "$site/plots/$folder/all_reduce.svg"
+done
 same "a folder for each folder of records" "$folder 2026-02-28-some-machine README.md" \
     "$(cd "$site/plots" && echo "$folder" 2026-02* R*)"
 same "figures of the last day, with the history" \
@@ -75,6 +84,8 @@ same "figures of the last day, with the history" \
 expect "the index shows each figure" 0 "!\[compare-two\]\($folder/compare-two.png\)" \
     cat "$site/plots/README.md"
 expect "the history names the commits" 0 0123456789ab \
+    cat "$site/plots/2026-02-28-some-machine/history.svg"
+expect "and the sizes that all of its records have" 0 'host, float, sum, 8 B and 32 KiB<' \
     cat "$site/plots/2026-02-28-some-machine/history.svg"
 python3 - "$site/results/$folder/compare-two.json" <<'END' >"$work/ratios"
 import json, sys
