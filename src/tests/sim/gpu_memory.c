@@ -7,8 +7,6 @@
 #define _GNU_SOURCE
 #include "sim/gpu.h"
 
-#include "base/err.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,46 +126,81 @@ int sim_has_block(uint64_t id)
 /* ---- the pool ---- */
 
 /* As device/cuda_pool.c, which never frees a piece: a kernel may look at a word a little longer
- * than its owner. */
+ * than its owner. New pieces are cleared many at a time, used ones when they are taken again. */
+enum { LEAST_BYTES = 256, SLAB_BYTES = 256 << 10 };
+
+enum piece_kind { FLAGS, WORDS, NKINDS };
+
 struct piece {
     struct piece *next;
     size_t bytes;
-    _Alignas(256) char memory[];
+    int is_used;
+    enum piece_kind kind;
+    _Alignas(LEAST_BYTES) char memory[];
 };
 
-static struct piece *idle;
+static struct piece *idle[NKINDS][2]; /* new ones, and those that were used */
 
-static void *take(size_t bytes)
+/* By an operation on a stream of its own, which a queue that is held up delays. */
+static void clear(void *memory, size_t bytes)
 {
-    size_t least = 256;
-    while (least < bytes) least *= 2;
-    pthread_mutex_lock(&sim_lock);
-    struct piece **at = &idle;
-    while (*at != NULL && (*at)->bytes != least) at = &(*at)->next;
-    struct piece *piece = *at;
-    if (piece != NULL) *at = piece->next;
-    pthread_mutex_unlock(&sim_lock);
-    if (piece == NULL) piece = aligned_alloc(256, sizeof *piece + least);
-    if (piece == NULL) abort();
-    piece->bytes = least;
-    return piece->memory;
-}
-
-/* Cleared by an operation on a stream of its own, which a full queue holds up. */
-ncclResult_t sim_flags_alloc(void **memory, size_t bytes)
-{
-    *memory = take(bytes);
     struct sim_stream *stream = sim_stream_make();
-    ncclResult_t rc =
-        sim_put(stream, (struct sim_op){.kind = SIM_FILL, .to = *memory, .bytes = bytes});
+    struct sim_op op = {.kind = SIM_FILL, .to = memory, .bytes = bytes};
+    if (sim_put(stream, op) != ncclSuccess) abort();
     sim_stream_drain(stream);
     sim_stream_destroy(stream);
-    return rc;
+}
+
+static void add_slab(enum piece_kind kind, size_t bytes)
+{
+    size_t each = offsetof(struct piece, memory) + bytes;
+    size_t n = SLAB_BYTES > each ? SLAB_BYTES / each : 1;
+    char *slab = aligned_alloc(LEAST_BYTES, n * each);
+    if (slab == NULL) abort();
+    if (kind == FLAGS) clear(slab, n * each);
+    pthread_mutex_lock(&sim_lock);
+    for (size_t i = 0; i < n; i++) {
+        struct piece *piece = (struct piece *)(void *)(slab + i * each);
+        *piece = (struct piece){.next = idle[kind][0], .bytes = bytes, .kind = kind};
+        idle[kind][0] = piece;
+    }
+    pthread_mutex_unlock(&sim_lock);
+}
+
+static struct piece *take_idle(enum piece_kind kind, size_t bytes)
+{
+    struct piece *piece = NULL;
+    pthread_mutex_lock(&sim_lock);
+    for (int is_used = 0; piece == NULL && is_used < 2; is_used++) {
+        struct piece **at = &idle[kind][is_used];
+        while (*at != NULL && (*at)->bytes != bytes) at = &(*at)->next;
+        piece = *at;
+        if (piece != NULL) *at = piece->next;
+    }
+    pthread_mutex_unlock(&sim_lock);
+    return piece;
+}
+
+static struct piece *take(enum piece_kind kind, size_t bytes)
+{
+    size_t whole = LEAST_BYTES;
+    while (whole < bytes) whole *= 2;
+    struct piece *piece;
+    while ((piece = take_idle(kind, whole)) == NULL) add_slab(kind, whole);
+    return piece;
+}
+
+ncclResult_t sim_flags_alloc(void **memory, size_t bytes)
+{
+    struct piece *piece = take(FLAGS, bytes);
+    if (piece->is_used) clear(piece->memory, bytes);
+    *memory = piece->memory;
+    return ncclSuccess;
 }
 
 ncclResult_t sim_words_alloc(void **memory, size_t bytes)
 {
-    *memory = take(bytes);
+    *memory = take(WORDS, bytes)->memory;
     memset(*memory, 0, bytes);
     return ncclSuccess;
 }
@@ -177,8 +210,9 @@ ncclResult_t sim_pool_free(void *memory)
     if (memory == NULL) return ncclSuccess;
     struct piece *piece = (struct piece *)(void *)((char *)memory - offsetof(struct piece, memory));
     pthread_mutex_lock(&sim_lock);
-    piece->next = idle;
-    idle = piece;
+    piece->is_used = 1;
+    piece->next = idle[piece->kind][1];
+    idle[piece->kind][1] = piece;
     pthread_mutex_unlock(&sim_lock);
     return ncclSuccess;
 }
