@@ -21,7 +21,7 @@ uint16_t ccl_ledger_lanes(uint16_t most_ranks, uint16_t nchannels)
 {
     enum { LANES_MOST = 16 }; /* of all ranks of an executor */
     uint16_t lanes = nchannels < LANES_MOST ? nchannels : LANES_MOST;
-    return lanes > most_ranks ? (uint16_t)(lanes / most_ranks) : 1;
+    return (uint16_t)(lanes > most_ranks ? lanes / most_ranks : 1);
 }
 
 uint32_t ccl_ledger_need(const struct ccl_ledger_ask *ask, uint16_t nchannels)

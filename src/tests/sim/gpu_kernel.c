@@ -173,7 +173,7 @@ static void copy_lengths(const struct ccl_work *work)
 {
     for (uint16_t i = 0; i < work->nlocal; i++) {
         const struct ccl_slot *pair = &work->local[i];
-        memmove(pair->out, pair->in, pair->scalar);
+        if (pair->scalar > 0) memmove(pair->out, pair->in, pair->scalar);
     }
 }
 
