@@ -286,7 +286,8 @@ void ccl_lead_release(struct ccl_exec *exec)
     }
     size_t npairs = (size_t)exec->nlocal * exec->nlocal;
     for (size_t i = 0; i < 2 * npairs * CCL_MAIL_DEPTH; i++) {
-        uint64_t count = lead->counts[i / CCL_MAIL_DEPTH % npairs];
+        uint64_t *counted = &lead->counts[i / CCL_MAIL_DEPTH % npairs];
+        uint64_t count = __atomic_load_n(counted, __ATOMIC_RELAXED);
         __atomic_store_n(&lead->sent[i], (uint32_t)count + (1u << 30), __ATOMIC_RELEASE);
     }
     /* A graph takes its words back: the thread comes here again and again. */

@@ -73,6 +73,14 @@ static uint16_t proc_of(const struct ccl_lead *lead, int rank)
     return q;
 }
 
+/* Relaxed: an abort and a status, which hold no lock, read it and are content with a recent one. */
+static uint64_t count_message(struct ccl_lead *lead, size_t pair)
+{
+    uint64_t number = lead->counts[pair] + 1;
+    __atomic_store_n(&lead->counts[pair], number, __ATOMIC_RELAXED);
+    return number;
+}
+
 ncclResult_t ccl_mail_post(struct ccl_exec *exec, const struct ccl_record *record)
 {
     struct ccl_lead *lead = exec->lead;
@@ -88,7 +96,7 @@ ncclResult_t ccl_mail_post(struct ccl_exec *exec, const struct ccl_record *recor
     TRY(ccl_grow((void **)&lead->mails, lead->nmails, &lead->mails_room, sizeof *lead->mails));
     lead->mails[lead->nmails++] = (struct ccl_mail){.op = *op,
                                                     .pair = pair,
-                                                    .number = ++lead->counts[pair],
+                                                    .number = count_message(lead, pair),
                                                     .capture = record->capture,
                                                     .graph = lead->graph_counts[pair]};
     if (record->capture != 0) lead->graph_counts[pair]++;
@@ -402,7 +410,8 @@ int ccl_mail_waiting(const struct ncclComm *comm, int *peer, char *text, size_t 
             size_t pair =
                 sends ? (size_t)mine * exec->nlocal + its : (size_t)its * exec->nlocal + mine;
             int rank = exec->view.rank_of[exec->first_slot + its];
-            if (lead->counts[pair] == 0 || is_taken(lead, pair, lead->counts[pair])) continue;
+            uint64_t count = __atomic_load_n(&lead->counts[pair], __ATOMIC_RELAXED);
+            if (count == 0 || is_taken(lead, pair, count)) continue;
             snprintf(text, bytes, "%s rank %d: waits for ranks %d (%s)",
                      sends ? "Send to" : "Recv from", rank, rank,
                      sends ? "takes no data" : "no data");
