@@ -405,8 +405,8 @@ static void test_mixed_group(void)
 }
 
 static const struct test_case cases[] = {
-    {"10,000 calls in groups", test_chain, 0},
-    {"10,000 calls from threads", test_chain_threads, 0},
+    {"10,000 calls in groups", test_chain, 120},
+    {"10,000 calls from threads", test_chain_threads, 120},
     {"2,000 calls over connections", test_chain_connected, 0},
     {"16 streams per rank", test_spread, 0},
     {"two communicators in opposite order", test_opposite, 0},
