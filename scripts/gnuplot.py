@@ -91,26 +91,22 @@ def draw(base, commands, size):
             raise RuntimeError(f"gnuplot: {base}: {done.stderr.strip()}")
 
 
-def curves(base, title, panels, columns=None):
-    """Panels in rows of `columns`; right of them the legend, of the one with the most curves."""
-    columns = columns or len(panels)
-    rows = -(-len(panels) // columns)
+def curves(base, title, panels):
+    """Panels side by side; right of them the legend, of the one with the most curves."""
     longest = max((len(label) for panel in panels for label, _, _ in panel.curves), default=0)
-    width, height = 480 * columns + 80 + CHARACTER_PIXELS * longest, 400 * rows + 40
+    width, height = 480 * len(panels) + 80 + CHARACTER_PIXELS * longest, 440
     most = max(range(len(panels)), key=lambda n: len(panels[n].curves))
-    legend_at = 480 * columns / width
+    legend_at = 480 * len(panels) / width
     parts = [panel_commands(panel, n, legend_at if n == most else 0)
              for n, panel in enumerate(panels)]
     commands = "set encoding utf8\n" + "".join(blocks for blocks, _ in parts)
     commands += f"set multiplot title {quoted(title)} noenhanced\nset grid\n"
     share = 480 / width
     for n, (_, part) in enumerate(parts):
-        column, row = n % columns, n // columns
-        tall = 400 / height
-        commands += (f"set origin {column * share:.4f},{(rows - 1 - row) * tall:.4f}\n"
-                     f"set size {share:.4f},{tall:.4f}\n"
-                     f"set lmargin at screen {column * share + 100 / width:.4f}\n"
-                     f"set rmargin at screen {(column + 1) * share - 20 / width:.4f}\n{part}")
+        commands += (f"set origin {n * share:.4f},0\n"
+                     f"set size {share:.4f},{400 / height:.4f}\n"
+                     f"set lmargin at screen {n * share + 100 / width:.4f}\n"
+                     f"set rmargin at screen {(n + 1) * share - 20 / width:.4f}\n{part}")
     draw(base, commands + "unset multiplot\n", (width, height))
 
 

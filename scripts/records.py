@@ -1,7 +1,6 @@
 # Records of drivers (docs/records.md) as regress, compare, plots and iters read them. Imported by
 # these scripts only; a record is read whole, and what is no record raises ValueError.
 import json
-import os
 import statistics
 
 # Keys of the run that every row of `rows` repeats.
@@ -38,14 +37,6 @@ def from_lines(lines):
         elif kind == "end":
             document.update({k: line[k] for k in line if k != "kind"})
     return document
-
-
-def runs(path):
-    """A record and those of further runs beside it, as -J names them."""
-    paths = [path]
-    while os.path.exists(f"{path}.{len(paths) - 1}"):
-        paths.append(f"{path}.{len(paths) - 1}")
-    return paths
 
 
 def rows(document):

@@ -6,11 +6,6 @@
 #include "harness/coll.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 /* A reduce-scatter and an all-gather, (n-1)/n each. */
 static double bus_factor(int nranks)
 {
@@ -27,7 +22,7 @@ static const struct perf_coll coll = {
     .name = "all_reduce",
     .title = "AllReduce",
     .flags = PERF_HAS_OP | PERF_IN_PLACE,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = bus_factor,
     .bus_formula = "2(n-1)/n",

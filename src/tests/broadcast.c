@@ -6,11 +6,6 @@
 #include "harness/coll.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 static ncclResult_t run(const struct perf_call *call)
 {
     return ncclBroadcast(call->send, call->recv, call->count, call->type, call->root, call->comm,
@@ -21,7 +16,7 @@ static const struct perf_coll coll = {
     .name = "broadcast",
     .title = "Broadcast",
     .flags = PERF_HAS_ROOT | PERF_IN_PLACE,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",

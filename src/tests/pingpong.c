@@ -8,11 +8,6 @@
 #include "harness/pairs.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 /* There, and back. */
 static int steps(int nranks)
 {
@@ -34,7 +29,7 @@ static const struct perf_coll coll = {
     .name = "pingpong",
     .title = "PingPong",
     .flags = PERF_PAIRED,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",

@@ -7,11 +7,6 @@
 #include "harness/coll.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 static ncclResult_t run(const struct perf_call *call)
 {
     return ncclReduce(call->send, call->recv, call->count, call->type, call->op, call->root,
@@ -22,7 +17,7 @@ static const struct perf_coll coll = {
     .name = "reduce",
     .title = "Reduce",
     .flags = PERF_HAS_OP | PERF_HAS_ROOT | PERF_IN_PLACE,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",

@@ -7,29 +7,18 @@
 #include "harness/coll.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 static ncclResult_t run(const struct perf_call *call)
 {
     int next = (call->rank + 1) % call->nranks;
     int before = (call->rank + call->nranks - 1) % call->nranks;
-    ncclResult_t result = ncclGroupStart();
-    if (result != ncclSuccess) return result;
-    result = ncclSend(call->send, call->count, call->type, next, call->comm, call->stream);
-    if (result == ncclSuccess)
-        result = ncclRecv(call->recv, call->count, call->type, before, call->comm, call->stream);
-    ncclResult_t end = ncclGroupEnd();
-    return result != ncclSuccess ? result : end;
+    return perf_exchange(call, next, before);
 }
 
 static const struct perf_coll coll = {
     .name = "sendrecv",
     .title = "SendRecv",
     .flags = 0,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",

@@ -9,30 +9,19 @@
 #include "harness/pairs.h"
 #include "harness/pattern.h"
 
-static void counts(const struct perf_size *size, struct perf_counts *counts)
-{
-    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
-}
-
 static ncclResult_t run(const struct perf_call *call)
 {
     int peer;
     if (perf_pair_role(&call->pair, call->rank, call->nranks, &peer) == PERF_ROLE_NONE)
         return ncclSuccess;
-    ncclResult_t result = ncclGroupStart();
-    if (result != ncclSuccess) return result;
-    result = ncclSend(call->send, call->count, call->type, peer, call->comm, call->stream);
-    if (result == ncclSuccess)
-        result = ncclRecv(call->recv, call->count, call->type, peer, call->comm, call->stream);
-    ncclResult_t end = ncclGroupEnd();
-    return result != ncclSuccess ? result : end;
+    return perf_exchange(call, peer, peer);
 }
 
 static const struct perf_coll coll = {
     .name = "twoway",
     .title = "TwoWay",
     .flags = PERF_PAIRED,
-    .counts = counts,
+    .counts = perf_counts_equal,
     .size_bytes = perf_larger_bytes,
     .bus_factor = perf_factor_one,
     .bus_formula = "1",

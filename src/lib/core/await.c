@@ -86,7 +86,7 @@ ncclResult_t ccl_await(ncclComm_t comm, cudaStream_t stream, const struct ccl_aw
         .args = &args,
         .args_bytes = sizeof args,
         .nlanes = 1,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_await),
+        .cuda = ccl_cuda_kernel_await,
     };
     return ccl_launch(comm, stream, &spec);
 }

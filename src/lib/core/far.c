@@ -190,7 +190,7 @@ static ncclResult_t launch_party(const struct party *party)
         .args = &args,
         .args_bytes = sizeof args,
         .nlanes = 1,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_pairs),
+        .cuda = ccl_cuda_kernel_pairs,
     };
     TRY(chain(party, ccl_chain_enter));
     TRY(ccl_launch(first->op.comm, first->op.stream, &spec));

@@ -341,7 +341,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
         .nlanes = work.nchannels,
         .is_small = work.nchannels == 1 && recipe->bytes <= CCL_SMALL_BYTES,
         .host = ccl_kernel_sched,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
+        .cuda = ccl_cuda_kernel_sched,
         .retire = retire_set,
     };
     if (ccl_clique_spans(set->exec->clique)) return launch_far(set, recipe, &spec, stream);
@@ -386,7 +386,7 @@ ncclResult_t ccl_launch_moves(const struct ccl_moves *moves, cudaStream_t stream
         .args = &work,
         .args_bytes = sizeof work,
         .nlanes = 1,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_sched),
+        .cuda = ccl_cuda_kernel_sched,
     };
     return ccl_launch(moves->comm, stream, &spec);
 }
@@ -438,7 +438,7 @@ ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct 
         .args = &args,
         .args_bytes = sizeof args,
         .nlanes = 1,
-        .cuda = CCL_CUDA_KERNEL(ccl_cuda_kernel_gates),
+        .cuda = ccl_cuda_kernel_gates,
     };
     return ccl_launch(comm, stream, &spec);
 }

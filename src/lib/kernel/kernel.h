@@ -29,7 +29,6 @@ struct ccl_await_args {
 };
 
 /* The same for GPUs: they launch the kernel. NULL in a library without CUDA. */
-#define CCL_CUDA_KERNEL(name) (name)
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -116,6 +116,22 @@ size_t perf_part_elems(const struct perf_size *size)
     return size->exact ? part : part & ~(16 / size->type_bytes - 1);
 }
 
+void perf_counts_equal(const struct perf_size *size, struct perf_counts *counts)
+{
+    *counts = (struct perf_counts){.send = size->elems, .recv = size->elems, .count = size->elems};
+}
+
+ncclResult_t perf_exchange(const struct perf_call *call, int to, int from)
+{
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    result = ncclSend(call->send, call->count, call->type, to, call->comm, call->stream);
+    if (result == ncclSuccess)
+        result = ncclRecv(call->recv, call->count, call->type, from, call->comm, call->stream);
+    ncclResult_t end = ncclGroupEnd();
+    return result != ncclSuccess ? result : end;
+}
+
 size_t perf_larger_bytes(const struct perf_counts *counts, size_t type_bytes, int nranks)
 {
     (void)nranks;

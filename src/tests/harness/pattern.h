@@ -23,6 +23,13 @@ extern const struct perf_pattern perf_pattern_sendrecv;
 /* Elements of each rank's part of a row: the n-th part, aligned down to 16 bytes unless exact. */
 size_t perf_part_elems(const struct perf_size *size);
 
+/* Buffers of as many elements as the row has. */
+void perf_counts_equal(const struct perf_size *size, struct perf_counts *counts);
+
+/* Sends to one rank and receives from another, which may be the same, in a group: neither waits
+ * for the other. */
+ncclResult_t perf_exchange(const struct perf_call *call, int to, int from);
+
 /* Bytes of the larger of the two buffers: the size column of every collective. */
 size_t perf_larger_bytes(const struct perf_counts *counts, size_t type_bytes, int nranks);
 
