@@ -90,6 +90,7 @@ LIB_SRCS += src/lib/core/comm_end.c
 LIB_SRCS += src/lib/core/comm_init.c
 LIB_SRCS += src/lib/core/enqueue.c
 LIB_SRCS += src/lib/core/far.c
+LIB_SRCS += src/lib/core/gated.c
 LIB_SRCS += src/lib/core/group.c
 LIB_SRCS += src/lib/core/health.c
 LIB_SRCS += src/lib/core/join.c

@@ -190,6 +190,7 @@ static void free_clique(struct ccl_clique *clique)
         ccl_launch_free(&clique->execs[e]);
         ccl_plan_free(&clique->execs[e]);
         ccl_track_free(&clique->execs[e].track);
+        ccl_gated_free(&clique->execs[e].gated);
         ccl_far_free(&clique->execs[e]);
         ccl_chain_free(&clique->execs[e].chain);
         ccl_device()->words_free(clique->execs[e].words);

@@ -15,6 +15,7 @@
 #include "boot/mesh.h"
 #include "core/chain.h"
 #include "core/core.h"
+#include "core/gated.h"
 #include "core/track.h"
 #include "device/device.h"
 #include "kernel/cuda_conn.h"
@@ -53,6 +54,7 @@ struct ccl_sets {
 struct ccl_hold {
     struct ccl_set *set;
     uint16_t member;
+    uint16_t parts; /* enum ccl_gate_part that are to come */
 };
 
 /* Sends and receives inside an executor of a GPU, core/messages.c. */
@@ -125,6 +127,7 @@ struct ccl_exec {
     struct ccl_messages messages;
     struct ccl_hold *holds; /* members whose gates are to be put up, core/meet.c */
     size_t nholds, holds_room;
+    struct ccl_gated gated;
     struct ccl_track track; /* of what was launched on a GPU */
     struct ccl_meet meets[CCL_NCHANNELS];
     struct ccl_turn turn; /* of kernels that use connections or meetings */

@@ -242,10 +242,10 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc == ncclSuccess && exec->open != NULL) rc = ccl_join_flush(exec, parks);
     if (rc == ncclSuccess && exec->lead != NULL) rc = ccl_mail_flush(exec);
     if (rc == ncclSuccess && has_messages(exec)) rc = ccl_messages_flush(exec, parks);
-    if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_meet_raise(exec);
+    if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_meet_raise(exec, CCL_GATE_WHOLE);
     if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_far_flush(exec);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
-    if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
+    if (rc == ncclSuccess) rc = ccl_meet_raise(exec, CCL_GATE_WHOLE);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
@@ -284,6 +284,8 @@ static ncclResult_t post_all(const struct ccl_record *records, size_t n)
     int may_park = !ccl_device()->retires;
     struct ccl_parks parks = {0};
     if (may_park) parks = my_parks;
+    for (size_t i = 0; may_park && i < n; i++)
+        if (records[i].capture == 0) ccl_gated_wait(&records[i].op);
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
         ncclResult_t posted = post_on_device(records[i].op.comm->exec, records + i, n - i, &parks);

@@ -429,14 +429,13 @@ ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaS
     return rc;
 }
 
-ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct ncclComm *comm,
+ncclResult_t ccl_launch_gates(struct ccl_gates_args *args, struct ncclComm *comm,
                               cudaStream_t stream)
 {
-    struct ccl_gates_args args = {.abort_word = &comm->clique->words->abort, .ngates = n};
-    memcpy(args.gates, gates, n * sizeof gates[0]);
+    args->abort_word = &comm->clique->words->abort;
     struct ccl_launch_spec spec = {
-        .args = &args,
-        .args_bytes = sizeof args,
+        .args = args,
+        .args_bytes = sizeof *args,
         .nlanes = 1,
         .cuda = ccl_cuda_kernel_gates,
     };

@@ -4,6 +4,7 @@
 #define CCL_CORE_LAUNCH_H
 
 #include "core/set.h"
+#include "kernel/kernel.h"
 
 /* Launches the kernel of a complete set on a stream, mostly that of its last member, behind the
  * executor's earlier kernels with connections. */
@@ -39,7 +40,7 @@ enum { CCL_SMALL_BYTES = 128 << 10 };
 int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes);
 
 /* Puts several gates on a stream of a GPU, which are up at the same time. */
-ncclResult_t ccl_launch_gates(struct ccl_gate *const *gates, uint32_t n, struct ncclComm *comm,
+ncclResult_t ccl_launch_gates(struct ccl_gates_args *args, struct ncclComm *comm,
                               cudaStream_t stream);
 /* Puts a gate on a rank's stream of a host device. `refs` counts it until it has retired. */
 ncclResult_t ccl_launch_gate(struct ccl_gate *gate, struct ncclComm *comm, cudaStream_t stream,

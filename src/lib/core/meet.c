@@ -32,33 +32,31 @@ ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
     if (ccl_device()->retires)
         return ccl_launch_gate(m->gate, m->record.op.comm, m->record.op.stream, &set->refs);
     TRY(ccl_grow((void **)&exec->holds, exec->nholds, &exec->holds_room, sizeof *exec->holds));
-    exec->holds[exec->nholds++] = (struct ccl_hold){set, member};
-    return ncclSuccess;
+    exec->holds[exec->nholds++] = (struct ccl_hold){set, member, CCL_GATE_WHOLE};
+    return m->record.capture != 0 ? ncclSuccess
+                                  : ccl_gated_add(exec, m->record.op.stream, set);
 }
 
-/* The gates on the stream of the first that is left, as many as one kernel takes. */
-static ncclResult_t raise_stream(struct ccl_exec *exec)
+/* These parts of the gates on the stream of the first that lacks them, as many as one kernel takes.
+ */
+static ncclResult_t raise_stream(struct ccl_exec *exec, size_t first, uint32_t parts)
 {
-    struct ccl_gate *gates[CCL_GATES_MAX];
-    const struct ccl_record *first = NULL;
-    size_t kept = 0;
-    uint32_t n = 0;
+    struct ccl_gates_args args = {.parts = parts};
+    const struct ccl_record *record = NULL;
     int rank = CCL_TRACK_ALL;
-    for (size_t i = 0; i < exec->nholds; i++) {
-        const struct ccl_member *m = &exec->holds[i].set->members[exec->holds[i].member];
+    for (size_t i = first; i < exec->nholds && args.ngates < CCL_GATES_MAX; i++) {
+        struct ccl_hold *hold = &exec->holds[i];
+        const struct ccl_member *m = &hold->set->members[hold->member];
         int its = m->record.op.comm->rank;
-        if (first == NULL) first = &m->record;
-        if (n == CCL_GATES_MAX || m->record.op.stream != first->op.stream) {
-            exec->holds[kept++] = exec->holds[i];
-            continue;
-        }
-        rank = n == 0 || rank == its ? its : CCL_TRACK_ALL;
-        gates[n++] = m->gate;
+        if (record == NULL) record = &m->record;
+        if (!(hold->parts & parts) || m->record.op.stream != record->op.stream) continue;
+        hold->parts &= (uint16_t)~parts;
+        rank = args.ngates == 0 || rank == its ? its : CCL_TRACK_ALL;
+        args.gates[args.ngates++] = m->gate;
     }
-    exec->nholds = kept;
-    TRY(ccl_launch_gates(gates, n, first->op.comm, first->op.stream));
-    if (first->capture != 0) return ncclSuccess;
-    return ccl_track_add(&exec->track, first->op.stream, rank);
+    TRY(ccl_launch_gates(&args, record->op.comm, record->op.stream));
+    if (record->capture != 0) return ncclSuccess;
+    return ccl_track_add(&exec->track, record->op.stream, rank);
 }
 
 ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member)
@@ -66,9 +64,14 @@ ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member)
     return is_led(set) ? ccl_lead_hold(set, member) : ccl_meet_gate(set, member);
 }
 
-ncclResult_t ccl_meet_raise(struct ccl_exec *exec)
+ncclResult_t ccl_meet_raise(struct ccl_exec *exec, uint32_t parts)
 {
-    while (exec->nholds > 0) TRY(raise_stream(exec));
+    size_t kept = 0;
+    for (size_t i = 0; i < exec->nholds; i++)
+        if (exec->holds[i].parts & parts) TRY(raise_stream(exec, i, parts));
+    for (size_t i = 0; i < exec->nholds; i++)
+        if (exec->holds[i].parts != 0) exec->holds[kept++] = exec->holds[i];
+    exec->nholds = kept;
     return ncclSuccess;
 }
 
@@ -188,6 +191,7 @@ ncclResult_t ccl_meet_leave(struct ccl_set *set, cudaStream_t stream)
         recorded = 1;
         if (!member->own) TRY(device->stream_wait(member->record.op.stream, set->done));
     }
+    if (set->ngates > 0) ccl_gated_drop(set->exec, set);
     /* A set with gates is used again when its kernel is done. */
     int needs_end = !ccl_device()->retires && set->ngates > 0 && set->capture == 0;
     if (needs_end && !recorded) TRY(device->event_record(set->done, stream));

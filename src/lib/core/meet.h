@@ -10,6 +10,7 @@
 
 #include "core/park.h"
 #include "core/set.h"
+#include "kernel/kernel.h"
 
 /* A gate is to hold the stream of a member that has arrived. On a GPU all those of a stream are put
  * up by the next ccl_meet_raise, at the same time: none of a group's operations waits for another
@@ -17,7 +18,7 @@
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member);
 /* A member parked in vain: a gate, or what stands for it where processes share a GPU. */
 ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member);
-ncclResult_t ccl_meet_raise(struct ccl_exec *exec);
+ncclResult_t ccl_meet_raise(struct ccl_exec *exec, uint32_t parts); /* enum ccl_gate_part */
 /* Members of an incomplete set that arrived in this group end wait for the others. */
 ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks);
 /* Before the launch: the kernel's stream waits for the members that no gate holds.

@@ -295,7 +295,7 @@ static ncclResult_t launch_on(struct ccl_exec *exec, struct ccl_set *set, cudaSt
     return ccl_meet_leave(set, stream);
 }
 
-/* Its gates are up, or will be when their streams get there. */
+/* Its streams have come to it, or will; none of them waits for it before it is launched. */
 static ncclResult_t launch_beside(struct ccl_exec *exec, struct ccl_set *set)
 {
     struct ccl_side *side;
@@ -304,31 +304,37 @@ static ncclResult_t launch_beside(struct ccl_exec *exec, struct ccl_set *set)
     return ccl_device()->base.event_record(side->done, side->stream);
 }
 
-/* No park: they would have to be joined by events, one after the other. */
-static ncclResult_t hold_at_once(struct ccl_set *set)
+/* What is before the call in its stream: the kernel of one message waits for that, and not for the
+ * others that the stream has in the group. */
+static ncclResult_t mark_ready(struct ccl_set *set)
 {
-    uint16_t fresh = fresh_of(set);
-    set->members[fresh].fresh = 0;
-    return ccl_meet_gate(set, fresh);
+    struct ccl_member *m = &set->members[fresh_of(set)];
+    m->own = 1;
+    return ccl_device()->base.event_record(m->ready, m->record.op.stream);
 }
 
-/* All gates of crowded streams, before any kernel that waits for them. */
-static ncclResult_t hold_crowded(struct ccl_exec *exec)
+/* All events of crowded streams, before these wait for any message. */
+static ncclResult_t mark_crowded(struct ccl_exec *exec)
 {
     const struct ccl_set_list *lists[] = {&exec->messages.opened, &exec->messages.complete};
     for (int l = 0; l < 2; l++)
         for (size_t i = 0; i < lists[l]->n; i++)
-            if (lists[l]->sets[i]->is_crowded) TRY(hold_at_once(lists[l]->sets[i]));
-    return ccl_meet_raise(exec);
+            if (lists[l]->sets[i]->is_crowded) TRY(mark_ready(lists[l]->sets[i]));
+    return ncclSuccess;
 }
 
-static ncclResult_t launch_apart(struct ccl_exec *exec)
+/* The stream of a crowded one waits for it at the end of the park, behind gates for others. */
+static ncclResult_t launch_apart(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     struct ccl_messages *messages = &exec->messages;
     for (size_t i = 0; i < messages->complete.n; i++) {
         struct ccl_set *set = messages->complete.sets[i];
-        TRY(set->is_crowded ? launch_beside(exec, set)
-                            : launch_on(exec, set, stream_of(set, set->last)));
+        if (set->is_crowded) {
+            TRY(ccl_park_add(parks, set, fresh_of(set)));
+            TRY(launch_beside(exec, set));
+        } else {
+            TRY(launch_on(exec, set, stream_of(set, set->last)));
+        }
         TRY(fly(exec, set));
     }
     messages->complete.n = 0;
@@ -352,13 +358,13 @@ ncclResult_t ccl_messages_flush(struct ccl_exec *exec, struct ccl_parks *parks)
     TRY(launch_together(exec));
     find_crowded(messages, &messages->opened, CCL_SET_GATHERING);
     find_crowded(messages, &messages->complete, CCL_SET_COMPLETE);
-    TRY(hold_crowded(exec));
-    TRY(launch_apart(exec));
+    TRY(mark_crowded(exec));
+    TRY(launch_apart(exec, parks));
     for (size_t i = 0; i < messages->opened.n; i++) {
         struct ccl_set *set = messages->opened.sets[i];
         if (set->state != CCL_SET_GATHERING) continue;
         TRY(check_self(set));
-        if (!set->is_crowded) TRY(ccl_meet_hold(set, parks));
+        TRY(ccl_meet_hold(set, parks));
     }
     messages->opened.n = 0;
     return ncclSuccess;

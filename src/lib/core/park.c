@@ -31,10 +31,12 @@ ncclResult_t ccl_park_add(struct ccl_parks *parks, struct ccl_set *set, uint16_t
     struct ccl_member *m = &set->members[member];
     TRY(ccl_grow((void **)&parks->list, parks->n, &parks->room, sizeof *parks->list));
     m->parked = 1;
-    m->own = (uintptr_t)m->record.op.stream == CCL_STREAM_PER_THREAD;
-    if (m->own) TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
+    if (!m->own && (uintptr_t)m->record.op.stream == CCL_STREAM_PER_THREAD) {
+        m->own = 1;
+        TRY(ccl_device()->base.event_record(m->ready, m->record.op.stream));
+    }
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
-    parks->list[parks->n++] = (struct ccl_park){set, member};
+    parks->list[parks->n++] = (struct ccl_park){.set = set, .member = member};
     return ncclSuccess;
 }
 
@@ -78,7 +80,7 @@ static ncclResult_t launch(const struct ccl_park *park)
     ccl_exec_lock(exec);
     ncclResult_t rc = ccl_clique_error(exec->clique);
     if (rc == ncclSuccess && !is_launched(set)) rc = ccl_join_launch(exec);
-    if (rc == ncclSuccess) rc = ccl_meet_raise(exec);
+    if (rc == ncclSuccess) rc = ccl_meet_raise(exec, CCL_GATE_WHOLE);
     if (rc != ncclSuccess && ccl_clique_error(exec->clique) == ncclSuccess)
         ccl_clique_fail(exec->clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
@@ -104,31 +106,37 @@ static void drop(struct ccl_set *set)
     atomic_fetch_sub_explicit(&set->refs, 1, memory_order_release);
 }
 
-/* Returns 0 when the member is late: nobody has come. */
-static int end_park(const struct ccl_park *park, uint64_t start_ns, ncclResult_t *rc)
+/* Of the launched members of an executor, those that wait themselves for theirs. */
+static ncclResult_t follow(const struct ccl_exec *exec, const struct ccl_parks *parks)
 {
-    struct ccl_set *set = park->set;
-    enum outcome outcome = wait_launch(set, park->member, start_ns);
-    if (outcome == LATE) return 0;
-    *rc = outcome == CHOSEN ? launch(park) : go_on(set, park->member);
-    drop(set);
-    return 1;
+    for (size_t i = 0; i < parks->n; i++) {
+        const struct ccl_park *park = &parks->list[i];
+        struct ccl_member *m = &park->set->members[park->member];
+        if (park->set->exec != exec || !m->own || !is_launched(park->set)) continue;
+        m->own = 0;
+        TRY(ccl_device()->base.stream_wait(m->record.op.stream, park->set->done));
+    }
+    return ncclSuccess;
 }
 
 /* Nobody came: the members' streams get gates, unless they came just now. Whoever is late itself
- * launches what is complete. Under the lock. */
+ * launches what is complete. A gate tells that its stream has come to its own operation before the
+ * stream waits for what is launched, and stays behind that: what is queued behind a gate that stays
+ * would hold a hardware queue. Under the lock. */
 static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *parks)
 {
     TRY(ccl_clique_error(exec->clique));
     for (size_t i = 0; i < parks->n; i++) {
-        struct ccl_set *set = parks->list[i].set;
-        if (set->exec != exec || is_launched(set)) continue;
-        if (set->state == CCL_SET_GATHERING)
-            TRY(ccl_meet_late(set, parks->list[i].member));
+        const struct ccl_park *park = &parks->list[i];
+        if (!park->is_late || park->set->exec != exec || is_launched(park->set)) continue;
+        if (park->set->state == CCL_SET_GATHERING)
+            TRY(ccl_meet_late(park->set, park->member));
         else
             TRY(ccl_join_launch(exec));
     }
-    return ccl_meet_raise(exec);
+    TRY(ccl_meet_raise(exec, CCL_GATE_RAISE));
+    TRY(follow(exec, parks));
+    return ccl_meet_raise(exec, CCL_GATE_STAY);
 }
 
 /* The late members of one executor. */
@@ -142,36 +150,35 @@ static ncclResult_t leave(struct ccl_exec *exec, struct ccl_parks *parks)
     if (rc != ncclSuccess && ccl_clique_error(exec->clique) == ncclSuccess)
         ccl_clique_fail(exec->clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < parks->n; i++) {
-        const struct ccl_park park = parks->list[i];
-        if (park.set->exec != exec) {
-            parks->list[kept++] = park;
-            continue;
-        }
-        if (rc == ncclSuccess && is_launched(park.set)) rc = go_on(park.set, park.member);
-        drop(park.set);
-    }
-    parks->n = kept;
+    for (size_t i = 0; i < parks->n; i++)
+        if (parks->list[i].set->exec == exec) parks->list[i].is_late = 0;
     if (entered) ccl_device()->leave(before);
     return rc;
 }
 
 static ncclResult_t park_all(struct ccl_parks *parks)
 {
-    ncclResult_t rc = ncclSuccess;
+    ncclResult_t rc = ncclSuccess, ended;
     uint64_t start_ns = ccl_clock_ns();
-    size_t nlate = 0;
     for (size_t i = 0; i < parks->n; i++) {
-        ncclResult_t ended = ncclSuccess;
-        if (!end_park(&parks->list[i], start_ns, &ended)) parks->list[nlate++] = parks->list[i];
+        struct ccl_park *park = &parks->list[i];
+        enum outcome outcome = wait_launch(park->set, park->member, start_ns);
+        park->is_late = outcome == LATE;
+        if (outcome != CHOSEN) continue;
+        ended = launch(park);
         if (rc == ncclSuccess) rc = ended;
     }
-    parks->n = nlate;
-    while (parks->n > 0) {
-        ncclResult_t left = leave(parks->list[0].set->exec, parks);
-        if (rc == ncclSuccess) rc = left;
+    for (size_t i = 0; i < parks->n; i++) {
+        if (!parks->list[i].is_late) continue;
+        ended = leave(parks->list[i].set->exec, parks);
+        if (rc == ncclSuccess) rc = ended;
     }
+    for (size_t i = 0; i < parks->n; i++) {
+        struct ccl_set *set = parks->list[i].set;
+        if (rc == ncclSuccess && is_launched(set)) rc = go_on(set, parks->list[i].member);
+        drop(set);
+    }
+    parks->n = 0;
     return rc;
 }
 

@@ -19,6 +19,7 @@ struct ccl_set;
 struct ccl_park {
     struct ccl_set *set;
     uint16_t member;
+    uint16_t is_late; /* the rest did not come in time */
 };
 struct ccl_parks {
     struct ccl_park *list;

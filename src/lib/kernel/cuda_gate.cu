@@ -10,9 +10,8 @@ extern "C" __global__ void __launch_bounds__(CCL_GATES_MAX)
     ccl_cuda_gate(const __grid_constant__ struct ccl_gates_args args)
 {
     struct ccl_gate *gate = args.gates[threadIdx.x];
-    uint32_t before = gate->gone;
-    store_release_gpu(&gate->raised, before + 1);
-    spin_while(&gate->gone, before, args.abort_word);
+    if (args.parts & CCL_GATE_RAISE) store_release_gpu(&gate->raised, gate->gone + 1);
+    if (args.parts & CCL_GATE_STAY) spin_while(&gate->gone, gate->raised - 1, args.abort_word);
 }
 
 /* By a word of the host, which a kernel, a stream or a processor sets. The acquire pairs with their

@@ -243,6 +243,7 @@ int ccl_cuda_launch_gate(struct ccl_gate *gate, const uint32_t *abort_word,
     struct ccl_gates_args args;
     args.abort_word = abort_word;
     args.ngates = 1;
+    args.parts = CCL_GATE_WHOLE;
     args.gates[0] = gate;
     return ccl_cuda_kernel_gates(&args, stream);
 }

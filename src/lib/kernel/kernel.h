@@ -14,11 +14,13 @@ struct ccl_gate_args {
     struct ccl_bell *bell;
 };
 
-/* The same for several gates of one stream at a time, on a GPU. */
+/* The same for several gates of one stream at a time, on a GPU; or the two parts one after the
+ * other, so that a stream that has come to a message waits for others before it is held. */
 enum { CCL_GATES_MAX = 480 };
+enum ccl_gate_part { CCL_GATE_RAISE = 1, CCL_GATE_STAY = 2, CCL_GATE_WHOLE = 3 };
 struct ccl_gates_args {
     const uint32_t *abort_word;
-    uint32_t ngates;
+    uint32_t ngates, parts;
     struct ccl_gate *gates[CCL_GATES_MAX];
 };
 

@@ -123,13 +123,12 @@ static uint32_t count_gone(const struct ccl_gate *gate)
 static void run_gates(const void *memory)
 {
     const struct ccl_gates_args *args = memory;
-    uint32_t before[CCL_GATES_MAX];
-    for (uint32_t i = 0; i < args->ngates; i++) {
-        before[i] = count_gone(args->gates[i]);
-        __atomic_store_n(&args->gates[i]->raised, before[i] + 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < args->ngates && args->parts & CCL_GATE_RAISE; i++)
+        __atomic_store_n(&args->gates[i]->raised, count_gone(args->gates[i]) + 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < args->ngates && args->parts & CCL_GATE_STAY; i++) {
+        uint32_t raised = __atomic_load_n(&args->gates[i]->raised, __ATOMIC_RELAXED);
+        if (!wait_while(&args->gates[i]->gone, raised - 1, args->abort_word)) return;
     }
-    for (uint32_t i = 0; i < args->ngates; i++)
-        if (!wait_while(&args->gates[i]->gone, before[i], args->abort_word)) return;
 }
 
 /* Acquire pairs with the release of whoever sets the word. */

@@ -51,7 +51,9 @@ void *test_memory_alloc(size_t bytes)
         CHECK_OK(chorus_devices()->alloc(&memory, bytes));
         return memory;
     }
-    int (*alloc)(void **, size_t, unsigned);
+    int device, (*alloc)(void **, size_t, unsigned);
+    CHECK_OK(chorus_devices()->get(&device));
+    CHECK_OK(chorus_devices()->set(device)); /* a new thread has no context */
     *(void **)&alloc = test_driver_function("cuMemHostAlloc");
     CHECK_EQ(alloc(&memory, bytes, FOR_ALL_CONTEXTS), 0);
     return memory;
