@@ -362,7 +362,7 @@ test:
 # On a machine with a GPU.
 gpu-test:
 	@$(MAKE) $(jobs) tests gpu
-	@scripts/run-tests $B --gpu -j 6
+	@scripts/run-tests $B --gpu -j 3
 gpu-test-all:
 	$(if $(SLICE),,$(error which part? SLICE=i/N))
 	@$(MAKE) $(jobs) tests

@@ -136,6 +136,7 @@ CU_SRCS += src/lib/device/cuda_mem.c
 CU_SRCS += src/lib/device/cuda_pool.c
 CU_SRCS += src/lib/device/cuda_region.c
 CU_SRCS += src/lib/device/cuda_staging.c
+CU_SRCS += src/lib/device/cuda_stock.c
 CU_SRCS += src/lib/device/cuda_stream.c
 CU_SRCS += src/lib/device/cuda_zone.c
 CU_SRCS += src/lib/kernel/cuda_gate.cu

@@ -247,6 +247,7 @@ PROBE_SRCS += src/tests/probe/graphs.cu
 PROBE_SRCS += src/tests/probe/identity.cu
 PROBE_SRCS += src/tests/probe/ipc.cu
 PROBE_SRCS += src/tests/probe/joins.cu
+PROBE_SRCS += src/tests/probe/locks.cu
 PROBE_SRCS += src/tests/probe/kit.cu
 PROBE_SRCS += src/tests/probe/main.cu
 PROBE_SRCS += src/tests/probe/memops.cu

@@ -66,7 +66,7 @@ struct ccl_queue_of_sets {
     struct ccl_set *head, *tail;
 };
 /* A stream of the executor's own, and an event behind its latest kernel. */
-enum { CCL_SIDES_MAX = 32 };
+enum { CCL_SIDES_MAX = 16 };
 struct ccl_side {
     cudaStream_t stream;
     chorus_event_t done;

@@ -225,12 +225,14 @@ static int close_gate(struct ncclComm *comm)
                                                    memory_order_acquire, memory_order_acquire);
 }
 
-/* A kernel of a GPU that is loaded by its first launch may wait for ever while a stream waits. */
-static ncclResult_t load_kernels(void)
+/* A kernel of a GPU that is loaded by its first launch may wait for ever while a stream waits, and
+ * so may a call that makes an event. */
+static ncclResult_t prepare_device(void)
 {
     if (ccl_device()->retires) return ncclSuccess;
     int error = ccl_cuda_load();
     if (error != 0) return ccl_err(ncclUnhandledCudaError, "loading kernels: CUDA error %d", error);
+    if (ccl_device()->stock_fill != NULL) ccl_device()->stock_fill();
     return ncclSuccess;
 }
 
@@ -251,7 +253,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     void *before;
     ncclResult_t rc = device->enter(args->device, &before);
     int entered = rc == ncclSuccess;
-    if (rc == ncclSuccess) rc = load_kernels();
+    if (rc == ncclSuccess) rc = prepare_device();
     if (rc == ncclSuccess) rc = device->hold();
     int held = rc == ncclSuccess;
     if (rc == ncclSuccess) rc = run_steps(&init);

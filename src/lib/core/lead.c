@@ -334,7 +334,7 @@ void ccl_lead_close(struct ccl_exec *exec)
     ccl_lead_stage_close(lead);
     ccl_free(lead->counts);
     ccl_free(lead->graph_counts);
-    ccl_free(lead->mails);
+    ccl_mail_close(lead);
     ccl_free(lead->mail_pins);
     ccl_free(lead->slots);
     ccl_free(lead->pins);

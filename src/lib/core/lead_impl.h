@@ -122,7 +122,7 @@ struct ccl_lead {
     uint64_t *counts;       /* [nlocal * nlocal] messages of the pair, by this process */
     struct ccl_mail *mails; /* of the group end in progress */
     size_t nmails, mails_room;
-    struct ccl_mail_job *mail_jobs;
+    struct ccl_mail_job *mail_jobs, *free_mail_jobs;
     struct ccl_region **mail_pins; /* [nlocal * nlocal][MAIL_DEPTH] */
 
     pthread_t thread; /* launches what was late, and tidies the mappings */
@@ -185,6 +185,7 @@ ncclResult_t ccl_lead_stage_send(struct ccl_lead *lead, struct ccl_mail *mail, u
 void ccl_lead_stage_close(struct ccl_lead *lead);
 /* mail.c, by the thread: receives whose sender has come. */
 ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed);
+void ccl_mail_close(struct ccl_lead *lead);
 /* lead_late.c: what `stream` has launched or waited for by now is all that the members wait for
  * that are held. */
 ncclResult_t ccl_lead_let_go(struct ccl_set *set, cudaStream_t stream);

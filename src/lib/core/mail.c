@@ -252,6 +252,38 @@ static ncclResult_t take_all(struct ccl_lead *lead, struct ccl_mail *const *list
     return ccl_track_add(&lead->exec->track, stream, CCL_TRACK_ALL);
 }
 
+/* One that was used before, or a new one. */
+static ncclResult_t take_job(struct ccl_lead *lead, struct ccl_mail_job **out)
+{
+    *out = lead->free_mail_jobs;
+    if (*out != NULL) {
+        lead->free_mail_jobs = (*out)->next;
+        (*out)->next = NULL;
+        return ncclSuccess;
+    }
+    TRY(CCL_NEW(out, 1));
+    ncclResult_t rc = ccl_device()->event_make(&(*out)->ready);
+    if (rc != ncclSuccess) ccl_free(*out);
+    return rc;
+}
+
+static void put_job(struct ccl_lead *lead, struct ccl_mail_job *job)
+{
+    job->next = lead->free_mail_jobs;
+    lead->free_mail_jobs = job;
+}
+
+void ccl_mail_close(struct ccl_lead *lead)
+{
+    while (lead->free_mail_jobs != NULL) {
+        struct ccl_mail_job *job = lead->free_mail_jobs;
+        lead->free_mail_jobs = job->next;
+        ccl_device()->base.event_destroy(job->ready);
+        ccl_free(job);
+    }
+    ccl_free(lead->mails);
+}
+
 /* The stream waits for the thread's copy. */
 static ncclResult_t leave_to_thread(struct ccl_lead *lead, const struct ccl_mail *mail)
 {
@@ -259,9 +291,8 @@ static ncclResult_t leave_to_thread(struct ccl_lead *lead, const struct ccl_mail
                               CCL_AWAIT_SELF};
     ncclResult_t rc;
     struct ccl_mail_job *job;
-    TRY(CCL_NEW(&job, 1));
+    TRY(take_job(lead, &job));
     job->mail = *mail;
-    TRY_GOTO(rc, ccl_device()->event_make(&job->ready), fail);
     TRY_GOTO(rc, ccl_device()->base.event_record(job->ready, mail->op.stream), fail);
     TRY_GOTO(rc, ccl_await(mail->op.comm, mail->op.stream, &taken), fail);
     TRY_GOTO(rc, ccl_track_add(&lead->exec->track, mail->op.stream, mail->op.comm->rank), fail);
@@ -271,8 +302,7 @@ static ncclResult_t leave_to_thread(struct ccl_lead *lead, const struct ccl_mail
     pthread_cond_signal(&lead->wake);
     return ncclSuccess;
 fail:
-    if (job->ready != NULL) ccl_device()->base.event_destroy(job->ready);
-    ccl_free(job);
+    put_job(lead, job);
     return rc;
 }
 
@@ -293,8 +323,7 @@ ncclResult_t ccl_mail_work(struct ccl_lead *lead, int *progressed)
         *link = job->next;
         if (come) rc = ccl_device()->base.stream_wait(lead->stream, job->ready);
         if (come && rc == ncclSuccess) rc = take_all(lead, &mail, 1, lead->stream);
-        ccl_device()->base.event_destroy(job->ready);
-        ccl_free(job);
+        put_job(lead, job);
         TRY(rc);
     }
     return ncclSuccess;

@@ -33,8 +33,7 @@ ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member)
         return ccl_launch_gate(m->gate, m->record.op.comm, m->record.op.stream, &set->refs);
     TRY(ccl_grow((void **)&exec->holds, exec->nholds, &exec->holds_room, sizeof *exec->holds));
     exec->holds[exec->nholds++] = (struct ccl_hold){set, member, CCL_GATE_WHOLE};
-    return m->record.capture != 0 ? ncclSuccess
-                                  : ccl_gated_add(exec, m->record.op.stream, set);
+    return m->record.capture != 0 ? ncclSuccess : ccl_gated_add(exec, m->record.op.stream, set);
 }
 
 /* These parts of the gates on the stream of the first that lacks them, as many as one kernel takes.
@@ -64,13 +63,24 @@ ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member)
     return is_led(set) ? ccl_lead_hold(set, member) : ccl_meet_gate(set, member);
 }
 
+/* The gate may be used again when the stream has passed it, which this event tells. */
+static ncclResult_t mark_passed(const struct ccl_hold *hold)
+{
+    const struct ccl_member *m = &hold->set->members[hold->member];
+    if (m->record.capture != 0) return ncclSuccess;
+    return ccl_device()->base.event_record(m->ready, m->record.op.stream);
+}
+
 ncclResult_t ccl_meet_raise(struct ccl_exec *exec, uint32_t parts)
 {
     size_t kept = 0;
     for (size_t i = 0; i < exec->nholds; i++)
         if (exec->holds[i].parts & parts) TRY(raise_stream(exec, i, parts));
     for (size_t i = 0; i < exec->nholds; i++)
-        if (exec->holds[i].parts != 0) exec->holds[kept++] = exec->holds[i];
+        if (exec->holds[i].parts != 0)
+            exec->holds[kept++] = exec->holds[i];
+        else
+            TRY(mark_passed(&exec->holds[i]));
     exec->nholds = kept;
     return ncclSuccess;
 }

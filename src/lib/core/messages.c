@@ -233,10 +233,25 @@ static size_t count_on(const struct ccl_set_list *list, enum ccl_set_state state
     return n;
 }
 
-/* The executor has so many idle streams of its own, or may make them. */
-static int has_sides(const struct ccl_messages *messages, size_t needed)
+/* No more streams than hardware queues: work of one that shares its queue with a rank's stream
+ * would wait for what the program has queued behind a gate there. One is left for the program. */
+static size_t count_sides(const struct ccl_exec *exec)
 {
-    size_t n = CCL_SIDES_MAX - messages->nsides;
+    const struct ccl_device_ops *device = ccl_device();
+    if (device->queues == NULL) return CCL_SIDES_MAX;
+    int rank = exec->clique->topo->first_rank[exec->clique->proc];
+    struct ccl_queues queues = device->queues(exec->clique->topo->peers[rank].device);
+    if (queues.are_shared || queues.n < exec->nhere + 2u) return 0;
+    size_t spare = queues.n - exec->nhere - 1u;
+    return spare < CCL_SIDES_MAX ? spare : CCL_SIDES_MAX;
+}
+
+/* The executor has so many idle streams of its own, or may make them. */
+static int has_sides(const struct ccl_exec *exec, size_t needed)
+{
+    const struct ccl_messages *messages = &exec->messages;
+    size_t most = count_sides(exec), n = most > messages->nsides ? most - messages->nsides : 0;
+    if (most == 0) return 0;
     for (size_t i = 0; n < needed && i < messages->nsides; i++) {
         int is_idle = 0;
         (void)ccl_device()->base.event_query(messages->sides[i].done, &is_idle);
@@ -247,12 +262,13 @@ static int has_sides(const struct ccl_messages *messages, size_t needed)
 
 /* Each takes a kernel that may wait, of which a GPU runs 128 at a time: not for large groups. A
  * graph has no other streams to go to. */
-static void find_crowded(const struct ccl_messages *messages, const struct ccl_set_list *list,
+static void find_crowded(const struct ccl_exec *exec, const struct ccl_set_list *list,
                          enum ccl_set_state state)
 {
     enum { MOST = 16, MOST_OF_ALL = 256 };
+    const struct ccl_messages *messages = &exec->messages;
     int is_small = messages->opened.n + messages->complete.n <= MOST_OF_ALL &&
-                   has_sides(messages, messages->complete.n);
+                   has_sides(exec, messages->complete.n);
     for (size_t i = 0; i < list->n; i++) {
         struct ccl_set *set = list->sets[i];
         const struct ccl_record *record = &set->members[fresh_of(set)].record;
@@ -276,7 +292,7 @@ static ncclResult_t find_side(struct ccl_messages *messages, struct ccl_side **o
     if (messages->nsides == CCL_SIDES_MAX)
         return ccl_err(ncclInternalError, "no stream is idle for a message");
     struct ccl_side *side = &messages->sides[messages->nsides];
-    TRY(ccl_device()->base.stream_create(&side->stream));
+    TRY(ccl_device()->stream_make(&side->stream));
     ncclResult_t rc = ccl_device()->event_make(&side->done);
     if (rc != ncclSuccess) {
         ccl_device()->base.stream_destroy(side->stream);
@@ -356,8 +372,8 @@ ncclResult_t ccl_messages_flush(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     struct ccl_messages *messages = &exec->messages;
     TRY(launch_together(exec));
-    find_crowded(messages, &messages->opened, CCL_SET_GATHERING);
-    find_crowded(messages, &messages->complete, CCL_SET_COMPLETE);
+    find_crowded(exec, &messages->opened, CCL_SET_GATHERING);
+    find_crowded(exec, &messages->complete, CCL_SET_COMPLETE);
     TRY(mark_crowded(exec));
     TRY(launch_apart(exec, parks));
     for (size_t i = 0; i < messages->opened.n; i++) {

@@ -62,16 +62,23 @@ fail:
     return rc;
 }
 
-/* Nobody looks at the set any more. Acquire pairs with the last retiring kernel, or with the end
- * of the last park. What a GPU has launched without gates needs the set no longer; with gates not
- * before it is done. */
-static int is_retired(const struct ccl_set *set)
+static int is_done(chorus_event_t event)
 {
     int done = 0;
+    return ccl_device()->base.event_query(event, &done) == ncclSuccess && done;
+}
+
+/* Nobody looks at the set any more. Acquire pairs with the last retiring kernel, or with the end
+ * of the last park. What a GPU has launched without gates needs the set no longer; with gates not
+ * before it is done, and all streams have passed theirs. */
+static int is_retired(const struct ccl_set *set)
+{
     if (set->state != CCL_SET_LAUNCHED) return 0;
     if (atomic_load_explicit(&set->refs, memory_order_acquire) != 0) return 0;
     if (ccl_device()->retires || set->ngates == 0) return 1;
-    return ccl_device()->base.event_query(set->done, &done) == ncclSuccess && done;
+    for (uint16_t i = 0; i < set->nmembers; i++)
+        if (set->members[i].gated && !is_done(set->members[i].ready)) return 0;
+    return is_done(set->done);
 }
 
 /* A graph may launch it again for as long as the communicator lives. */

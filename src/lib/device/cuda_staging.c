@@ -65,10 +65,7 @@ static ncclResult_t make(int device, size_t bytes, struct owned **out)
     TRY(CCL_NEW(&made, 1));
     made->device = device;
     made->staging.bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-    TRY_GOTO(rc,
-             ccl_cuda_check(cudaEventCreateWithFlags(&made->used, cudaEventDisableTiming),
-                            "cudaEventCreateWithFlags"),
-             fail);
+    TRY_GOTO(rc, ccl_cuda_event_make((chorus_event_t *)(void *)&made->used), fail);
     void *memory;
     TRY_GOTO(rc, ccl_cuda_check(cudaMalloc(&memory, made->staging.bytes), "memory for staging"),
              fail);

@@ -1,5 +1,5 @@
 /* Streams and events of GPUs. An event of the table is the runtime's; those that only order work
- * (event_make) keep no time.
+ * (event_make) keep no time, and come from a stock (cuda_stock.c).
  *
  * Called through the device table. Waits and queries of an event that was never recorded see it
  * as done, as CUDA defines.
@@ -113,23 +113,13 @@ ncclResult_t ccl_cuda_host_func(cudaStream_t stream, void (*function)(void *), v
     return ccl_cuda_check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc");
 }
 
-static ncclResult_t make_event(chorus_event_t *event, unsigned flags)
+ncclResult_t ccl_cuda_event_create(chorus_event_t *event)
 {
     if (event == NULL) return ccl_err(ncclInvalidArgument, "event_create: event is NULL");
     cudaEvent_t made;
-    TRY(ccl_cuda_check(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags"));
+    TRY(ccl_cuda_check(cudaEventCreate(&made), "cudaEventCreate"));
     *event = (chorus_event_t)(void *)made;
     return ncclSuccess;
-}
-
-ncclResult_t ccl_cuda_event_create(chorus_event_t *event)
-{
-    return make_event(event, cudaEventDefault);
-}
-
-ncclResult_t ccl_cuda_event_make(chorus_event_t *event)
-{
-    return make_event(event, cudaEventDisableTiming);
 }
 
 ncclResult_t ccl_cuda_event_destroy(chorus_event_t event)

@@ -90,8 +90,12 @@ struct ccl_device_ops {
     ncclResult_t (*capability)(int device, int *capability);
     /* *capture = which capture the stream is part of; 0: it runs. NULL: streams only run. */
     ncclResult_t (*capture)(cudaStream_t stream, uint64_t *capture);
-    /* An event that only orders work: it keeps no time. */
+    /* An event that only orders work: it keeps no time. And a stream of the library's own. Both
+     * come from a stock of the current device, which stock_fill fills: a call that makes one may
+     * have to wait for others. NULL: nothing is kept in stock. */
+    void (*stock_fill)(void);
     ncclResult_t (*event_make)(chorus_event_t *event);
+    ncclResult_t (*stream_make)(cudaStream_t *stream);
     /* For streams that capture: the graph records the event when it runs, or waits for what was
      * recorded outside of it. NULL: streams only run. */
     ncclResult_t (*event_record_outside)(chorus_event_t event, cudaStream_t stream);

@@ -186,6 +186,7 @@ const struct ccl_device_ops ccl_device_host = {
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,
     .event_make = ccl_host_event_create,
+    .stream_make = ccl_host_stream_create,
     .flags_alloc = alloc_words,
     .flags_free = free_words,
     .words_alloc = alloc_words,

@@ -96,6 +96,7 @@ void probe_graphs(int arg);
 void probe_identity(int arg);
 void probe_ipc(int arg);
 void probe_joins(int arg);
+void probe_locks(int arg);
 void probe_memops(int arg);
 void probe_queues(int arg);
 void probe_threads(int arg);

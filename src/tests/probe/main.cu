@@ -28,6 +28,7 @@ static const struct probe probes[] = {
     {"graphs-1", probe_graphs, 1, 30, "the same with CUDA_DEVICE_MAX_CONNECTIONS=1"},
     {"identity", probe_identity, 0, 20, "identity and export of kinds of memory"},
     {"blocks", probe_blocks, 0, 15, "allocations of one block in another process"},
+    {"locks", probe_locks, 0, 60, "calls of a thread while another one waits in a call"},
     {"memops-2", probe_memops, 2, 20, "stream memory operations, 2 processes"},
     {"memops-4", probe_memops, 4, 20, "the same, 4 processes"},
     {"memops-8", probe_memops, 8, 30, "the same, 8 processes"},

@@ -28,8 +28,11 @@ enum sim_kind {
 
 /* Records are counted: a wait is for the latest before it was called. Freed with the last
  * operation that names it. */
+/* Records are done in any order, as they may be of several streams. */
 struct sim_event {
-    uint64_t issued, done;
+    uint64_t issued;   /* records so far */
+    uint64_t *pending; /* [npending] numbers of those that are not done */
+    size_t npending;
     uint64_t done_ns;
     uint32_t refs;
     struct sim_event *captured; /* what stands for the latest record, which was captured */
@@ -92,6 +95,8 @@ int sim_stream_is_idle(struct sim_stream *stream);
 struct sim_event *sim_event_make(void);
 /* Under the lock. */
 void sim_event_put(struct sim_event *event);
+/* Whether the record of this number is done; the lock is held. */
+int sim_event_is_done(const struct sim_event *event, uint64_t record);
 
 /* Queues a copy of the operation, or adds it to the capture that the stream is part of. */
 ncclResult_t sim_put(struct sim_stream *stream, struct sim_op op);

@@ -262,7 +262,7 @@ static ncclResult_t query_event(chorus_event_t handle, int *done)
     if (done == NULL) return ccl_err(ncclInvalidArgument, "event_query: done is NULL");
     pthread_mutex_lock(&sim_lock);
     int is_captured = event->capture != 0;
-    *done = event->done >= event->issued;
+    *done = sim_event_is_done(event, event->issued);
     pthread_mutex_unlock(&sim_lock);
     return is_captured ? ccl_err(ncclUnhandledCudaError, "the event was captured") : ncclSuccess;
 }
@@ -272,7 +272,7 @@ static ncclResult_t sync_event(chorus_event_t handle)
     const struct sim_event *event = event_of(handle);
     pthread_mutex_lock(&sim_lock);
     uint64_t issued = event->issued;
-    while (event->done < issued) pthread_cond_wait(&sim_changed, &sim_lock);
+    while (!sim_event_is_done(event, issued)) pthread_cond_wait(&sim_changed, &sim_lock);
     pthread_mutex_unlock(&sim_lock);
     return ncclSuccess;
 }
@@ -283,8 +283,8 @@ static ncclResult_t tell_elapsed(chorus_event_t from, chorus_event_t to, float *
     if (milliseconds == NULL)
         return ccl_err(ncclInvalidArgument, "event_elapsed: milliseconds is NULL");
     pthread_mutex_lock(&sim_lock);
-    int are_done = first->done > 0 && first->done >= first->issued && last->done > 0 &&
-                   last->done >= last->issued;
+    int are_done = first->issued > 0 && sim_event_is_done(first, first->issued) &&
+                   last->issued > 0 && sim_event_is_done(last, last->issued);
     *milliseconds = (float)(int64_t)(last->done_ns - first->done_ns) / 1e6F;
     pthread_mutex_unlock(&sim_lock);
     if (are_done) return ncclSuccess;
@@ -398,6 +398,7 @@ const struct ccl_device_ops ccl_device_cuda = {
     .capability = get_capability,
     .capture = find_capture,
     .event_make = create_event,
+    .stream_make = create_stream,
     .event_record_outside = record_outside,
     .stream_wait_outside = follow_outside,
     .flags_alloc = sim_flags_alloc,

@@ -304,7 +304,7 @@ static int can_stand_for(const void *address)
 static int fits(const struct owned *owned, size_t bytes)
 {
     pthread_mutex_lock(&sim_lock);
-    int is_over = owned->used->done >= owned->used->issued;
+    int is_over = sim_event_is_done(owned->used, owned->used->issued);
     pthread_mutex_unlock(&sim_lock);
     return is_over && owned->staging.bytes >= bytes;
 }

@@ -146,13 +146,34 @@ void sim_event_put(struct sim_event *event)
 {
     if (event == NULL || --event->refs > 0) return;
     sim_event_put(event->captured);
+    free(event->pending);
     free(event);
+}
+
+int sim_event_is_done(const struct sim_event *event, uint64_t record)
+{
+    for (size_t i = 0; i < event->npending; i++)
+        if (event->pending[i] == record) return 0;
+    return 1;
+}
+
+/* Returns the number of a record that is to come. */
+static uint64_t add_record(struct sim_event *event)
+{
+    size_t bytes = (event->npending + 1) * sizeof event->pending[0];
+    event->pending = realloc(event->pending, bytes);
+    if (event->pending == NULL) abort();
+    event->pending[event->npending++] = ++event->issued;
+    return event->issued;
 }
 
 static void set_recorded(const struct sim_op *op)
 {
-    if (op->ticket > op->event->done) op->event->done = op->ticket;
-    op->event->done_ns = ccl_clock_ns();
+    struct sim_event *event = op->event;
+    size_t i = 0;
+    while (event->pending[i] != op->ticket) i++;
+    event->pending[i] = event->pending[--event->npending];
+    event->done_ns = ccl_clock_ns();
 }
 
 /* ---- operations ---- */
@@ -179,7 +200,7 @@ static int is_there(const struct sim_op *op)
 static int can_start(const struct sim_op *op)
 {
     if (op->stream->runs) return op->kind == SIM_RECORD;
-    if (op->kind == SIM_FOLLOW) return op->event->done >= op->ticket;
+    if (op->kind == SIM_FOLLOW) return sim_event_is_done(op->event, op->ticket);
     return op->kind != SIM_AWAIT || is_there(op);
 }
 
@@ -267,7 +288,7 @@ static void *serve(void *argument)
 static void number(struct sim_op *op)
 {
     if (op->kind == SIM_RECORD) {
-        op->ticket = ++op->event->issued;
+        op->ticket = add_record(op->event);
         op->event->capture = 0;
     }
     if (op->kind == SIM_FOLLOW) op->ticket = op->event->issued;
