@@ -4,8 +4,9 @@
  * The two calls of a message are a set (set.h). Messages whose calls came in the same group end and
  * share streams become one kernel, since their streams would wait for each other anyway; any other
  * is a kernel of its own. A stream that has several of these in a group waits for none before
- * another: its gates for them are up at the same time, and their kernels run on streams of the
- * executor's own. So no message waits for a third rank. The executor's lock is held.
+ * another: events mark what was before them all, their kernels run on streams of the executor's
+ * own, and the stream waits for them last. So no message waits for a third rank. The executor's
+ * lock is held.
  */
 #ifndef CCL_CORE_MESSAGES_H
 #define CCL_CORE_MESSAGES_H
