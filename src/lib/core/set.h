@@ -33,8 +33,8 @@ struct ccl_member {
     struct ccl_gate *gate;                 /* that holds it, if one does */
     chorus_event_t ready;                  /* made at first use, kept with the set */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
-    uint8_t own; /* parked: its thread has recorded `ready` and will let its stream wait itself */
-    uint8_t held;                          /* its stream waits by core/lead.h */
+    uint8_t own;  /* parked: its thread has recorded `ready` and will let its stream wait itself */
+    uint8_t held; /* its stream waits by core/lead.h */
 };
 
 /* The kernel's end tells others by a word of the host, and counts its CTAs beside. */

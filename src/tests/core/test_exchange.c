@@ -268,43 +268,6 @@ static void test_alone(void)
     kit_child("child:alone", (const char *const[]){"CHORUS_HOST_QUEUES=8", NULL});
 }
 
-/* ---- rings of messages, many groups ahead of the device ---- */
-
-enum { RING_GROUPS = 60, RING_BYTES = 512 };
-
-/* Two messages a group whose other halves are called by two other threads. */
-static void run_ring(void *arg, int i)
-{
-    struct kit *kit = arg;
-    struct kit_rank *rank = &kit->ranks[i];
-    int n = rank->nranks, next = (i + 1) % n, before = (i + n - 1) % n;
-    char *from = test_memory_alloc(RING_BYTES), *to = test_memory_alloc(RING_BYTES);
-    memset(from, i + 1, RING_BYTES);
-    memset(to, 0, RING_BYTES);
-    for (int group = 0; group < RING_GROUPS; group++) {
-        CHECK_OK(ncclGroupStart());
-        CHECK_OK(ncclSend(from, RING_BYTES, ncclInt8, next, rank->comm, rank->stream));
-        CHECK_OK(ncclRecv(to, RING_BYTES, ncclInt8, before, rank->comm, rank->stream));
-        CHECK_OK(ncclGroupEnd());
-    }
-    kit_sync(rank);
-    memset(from, before + 1, RING_BYTES);
-    CHECK_MEM(to, from, RING_BYTES);
-    test_memory_free(from);
-    test_memory_free(to);
-}
-
-static void test_ring(void)
-{
-    static const int sizes[] = {2, 3, 4, 8};
-    for (size_t s = 0; s < TEST_COUNT(sizes); s++) {
-        struct kit kit;
-        kit_open(&kit, sizes[s], 1, 1);
-        kit_threads(sizes[s], run_ring, &kit);
-        kit_close(&kit);
-    }
-}
-
 /* ---- one side in a group, the other not ---- */
 
 /* Sends and receives `bytes` with the other rank: in a group, or one after the other. */
@@ -503,7 +466,6 @@ static const struct test_case cases[] = {
     {"50 unequal broadcasts in a group", test_casts, 120},
     {"three communicators, ten calls each, in a group", test_comms, 0},
     {"a loop over the ranks without a group", test_alone, 0},
-    {"rings of messages, many groups ahead", test_ring, 120},
     {"one side in a group, the other not", test_sides, 120},
     {"two that wait for each other can be aborted", test_ever, 0},
     {"opposite orders across processes", test_opposite, 0},

@@ -384,6 +384,42 @@ static void test_many_per_peer(void)
     }
 }
 
+/* ---- rings of messages, many groups ahead of the device ---- */
+
+enum { RING_GROUPS = 60, RING_BYTES = 512 };
+
+/* Two messages a group whose other halves are called by two other threads. */
+static void run_ring(void *arg, int i)
+{
+    struct kit *kit = arg;
+    struct kit_rank *rank = &kit->ranks[i];
+    int n = rank->nranks, next = (i + 1) % n, before = (i + n - 1) % n;
+    char *from = test_memory_alloc(RING_BYTES), *to = test_memory_alloc(RING_BYTES);
+    memset(from, i + 1, RING_BYTES);
+    memset(to, 0, RING_BYTES);
+    for (int group = 0; group < RING_GROUPS; group++) {
+        CHECK_OK(ncclGroupStart());
+        CHECK_OK(ncclSend(from, RING_BYTES, ncclInt8, next, rank->comm, rank->stream));
+        CHECK_OK(ncclRecv(to, RING_BYTES, ncclInt8, before, rank->comm, rank->stream));
+        CHECK_OK(ncclGroupEnd());
+    }
+    kit_sync(rank);
+    memset(from, before + 1, RING_BYTES);
+    CHECK_MEM(to, from, RING_BYTES);
+    test_memory_free(from);
+    test_memory_free(to);
+}
+
+static void test_ring(void)
+{
+    for (int n = 2; n <= 8; n += n == 4 ? 4 : 1) {
+        struct kit kit;
+        kit_open(&kit, n, 1, 1);
+        kit_threads(n, run_ring, &kit);
+        kit_close(&kit);
+    }
+}
+
 static const struct test_case cases[] = {
     {"all-to-all in any order of calls", test_orders, 0},
     {"ring on the default streams", test_default_stream, 0},
@@ -395,6 +431,7 @@ static const struct test_case cases[] = {
     {"sizes differ", test_sizes_differ, 0},
     {"equal streams", test_equal_streams, 0},
     {"64 messages to every peer from threads", test_many_per_peer, 0},
+    {"rings of messages, many groups ahead", test_ring, 120},
     {"child:orders", child_orders, 0},
 };
 TEST_LIB_MAIN(cases)
