@@ -64,7 +64,6 @@ static enum outcome wait_launch(const struct ccl_set *set, uint16_t member, uint
     return LAUNCHED;
 }
 
-/* The others may be arriving this moment; the member's own call stands. */
 static int device_of(const struct ccl_park *park)
 {
     return park->set->members[park->member].record.op.comm->device;
@@ -139,11 +138,12 @@ static ncclResult_t gate_late(struct ccl_exec *exec, const struct ccl_parks *par
     return ccl_meet_raise(exec, CCL_GATE_STAY);
 }
 
-/* The late members of one executor. */
-static ncclResult_t leave(struct ccl_exec *exec, struct ccl_parks *parks)
+/* The late members of the executor of one of them, whose device it is: others may be elsewhere. */
+static ncclResult_t leave(const struct ccl_park *late, struct ccl_parks *parks)
 {
+    struct ccl_exec *exec = late->set->exec;
     void *before;
-    ncclResult_t rc = ccl_device()->enter(device_of(&parks->list[0]), &before);
+    ncclResult_t rc = ccl_device()->enter(device_of(late), &before);
     int entered = rc == ncclSuccess;
     ccl_exec_lock(exec);
     if (rc == ncclSuccess) rc = gate_late(exec, parks);
@@ -170,7 +170,7 @@ static ncclResult_t park_all(struct ccl_parks *parks)
     }
     for (size_t i = 0; i < parks->n; i++) {
         if (!parks->list[i].is_late) continue;
-        ended = leave(parks->list[i].set->exec, parks);
+        ended = leave(&parks->list[i], parks);
         if (rc == ncclSuccess) rc = ended;
     }
     for (size_t i = 0; i < parks->n; i++) {

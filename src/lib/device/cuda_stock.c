@@ -40,22 +40,52 @@ static struct stock *find(void)
     return &stocks[device];
 }
 
-/* Best effort: what cannot be made now is made when it is needed, or fails there. */
+static int has_room(const int *n, int most)
+{
+    pthread_mutex_lock(&lock);
+    int room = *n < most;
+    pthread_mutex_unlock(&lock);
+    return room;
+}
+
+/* Another thread may have filled the stock meanwhile. */
+static void put_event(struct stock *stock, cudaEvent_t event)
+{
+    pthread_mutex_lock(&lock);
+    int fits = stock->nevents < EVENTS;
+    if (fits) stock->events[stock->nevents++] = event;
+    pthread_mutex_unlock(&lock);
+    if (!fits) cudaEventDestroy(event);
+}
+
+static void put_stream(struct stock *stock, cudaStream_t stream)
+{
+    pthread_mutex_lock(&lock);
+    int fits = stock->nstreams < STREAMS;
+    if (fits) stock->streams[stock->nstreams++] = stream;
+    pthread_mutex_unlock(&lock);
+    if (!fits) cudaStreamDestroy(stream);
+}
+
+/* The lock is not held while something is made: that may take as long as a stream of another thread
+ * waits, and calls that find the stock full must not wait for it.
+ *
+ * Best effort: what cannot be made now is made when it is needed, or fails there. */
 void ccl_cuda_stock_fill(void)
 {
     struct stock *stock = find();
     cudaError_t error = cudaSuccess;
     if (stock == NULL) return;
-    pthread_mutex_lock(&lock);
-    while (error == cudaSuccess && stock->nevents < EVENTS) {
-        error = make_event(&stock->events[stock->nevents]);
-        stock->nevents += error == cudaSuccess;
+    while (error == cudaSuccess && has_room(&stock->nevents, EVENTS)) {
+        cudaEvent_t event;
+        error = make_event(&event);
+        if (error == cudaSuccess) put_event(stock, event);
     }
-    while (error == cudaSuccess && stock->nstreams < STREAMS) {
-        error = make_stream(&stock->streams[stock->nstreams]);
-        stock->nstreams += error == cudaSuccess;
+    while (error == cudaSuccess && has_room(&stock->nstreams, STREAMS)) {
+        cudaStream_t stream;
+        error = make_stream(&stream);
+        if (error == cudaSuccess) put_stream(stock, stream);
     }
-    pthread_mutex_unlock(&lock);
     if (error != cudaSuccess) (void)cudaGetLastError();
 }
 
