@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "core/clique.h"
 #include "core/comm.h"
+#include "core/group.h"
 
 #include <sched.h>
 
@@ -53,23 +54,30 @@ static int is_held(struct ccl_exec *exec, const void *name, int gives_up)
 }
 
 /* Relaxed: the counts only tell that it is worth while to look again. */
-void ccl_gated_wait(const struct ccl_op *op)
+static void wait_for(const struct ccl_op *op, uint64_t *start_ns)
 {
     struct ccl_exec *exec = op->comm->exec;
     struct ccl_gated *gated = &exec->gated;
     if (!atomic_load_explicit(&gated->is_any, memory_order_relaxed)) return;
     const void *name = ccl_track_name(op->stream);
-    uint64_t start_ns = ccl_clock_ns();
+    if (*start_ns == 0) *start_ns = ccl_clock_ns();
     for (int is_late = 0; !is_late;) {
         uint32_t seen = atomic_load_explicit(&gated->ndropped, memory_order_relaxed);
         if (!is_held(exec, name, 0)) return;
         while (!is_late && seen == atomic_load_explicit(&gated->ndropped, memory_order_relaxed)) {
             if (ccl_clique_error(exec->clique) != ncclSuccess) return;
-            is_late = (ccl_clock_ns() - start_ns) / 1000 >= PATIENCE_US;
+            is_late = (ccl_clock_ns() - *start_ns) / 1000 >= PATIENCE_US;
             sched_yield();
         }
     }
     is_held(exec, name, 1);
+}
+
+void ccl_gated_wait(const struct ccl_record *records, size_t n)
+{
+    uint64_t start_ns = 0;
+    for (size_t i = 0; i < n; i++)
+        if (records[i].capture == 0) wait_for(&records[i].op, &start_ns);
 }
 
 void ccl_gated_free(struct ccl_gated *gated)

@@ -2,9 +2,9 @@
  *
  * A gate is a kernel that runs, and holds no hardware queue; what is queued behind it does, and
  * with it everything of other streams that shares the queue, perhaps the very kernel that opens the
- * gate. So the first call behind a gate waits on the host for the others, for a while: they are
- * mostly a little late. A program may let them depend on what it does next, as a last resort the
- * call goes on.
+ * gate. So the first call of a communicator behind one of its gates waits on the host for the
+ * others, for a while: they are mostly a little late. A program may let them depend on what it does
+ * next, as a last resort the call goes on.
  */
 #ifndef CCL_CORE_GATED_H
 #define CCL_CORE_GATED_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct ccl_exec;
-struct ccl_op;
+struct ccl_record;
 struct ccl_set;
 
 /* Of one executor, under its lock. */
@@ -28,7 +28,7 @@ struct ccl_gated_stream {
 struct ccl_gated {
     struct ccl_gated_stream *list;
     size_t n, room;
-    _Atomic uint32_t ndropped;
+    _Atomic uint32_t ndropped; /* these two are read without the lock */
     _Atomic int is_any;
 };
 
@@ -36,9 +36,9 @@ struct ccl_gated {
 ncclResult_t ccl_gated_add(struct ccl_exec *exec, cudaStream_t stream, const struct ccl_set *set);
 /* The set is launched, what opens its gates is queued. Lock of the executor held. */
 void ccl_gated_drop(struct ccl_exec *exec, const struct ccl_set *set);
-/* Before anything is queued on the stream of an operation: waits up to 100 ms for those who are
- * late, without any lock. */
-void ccl_gated_wait(const struct ccl_op *op);
+/* Before anything of a group end is queued on the streams of its records: waits up to 100 ms for
+ * those who are late, without any lock. */
+void ccl_gated_wait(const struct ccl_record *records, size_t n);
 void ccl_gated_free(struct ccl_gated *gated);
 
 #endif

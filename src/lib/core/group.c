@@ -284,8 +284,7 @@ static ncclResult_t post_all(const struct ccl_record *records, size_t n)
     int may_park = !ccl_device()->retires;
     struct ccl_parks parks = {0};
     if (may_park) parks = my_parks;
-    for (size_t i = 0; may_park && i < n; i++)
-        if (records[i].capture == 0) ccl_gated_wait(&records[i].op);
+    if (may_park) ccl_gated_wait(records, n);
     for (size_t i = 0; i < n; i++) {
         if (!is_first(records, i)) continue;
         ncclResult_t posted = post_on_device(records[i].op.comm->exec, records + i, n - i, &parks);

@@ -18,7 +18,8 @@
 ncclResult_t ccl_meet_gate(struct ccl_set *set, uint16_t member);
 /* A member parked in vain: a gate, or what stands for it where processes share a GPU. */
 ncclResult_t ccl_meet_late(struct ccl_set *set, uint16_t member);
-ncclResult_t ccl_meet_raise(struct ccl_exec *exec, uint32_t parts); /* enum ccl_gate_part */
+/* Puts up these parts (enum ccl_gate_part) of the gates that lack them. */
+ncclResult_t ccl_meet_raise(struct ccl_exec *exec, uint32_t parts);
 /* Members of an incomplete set that arrived in this group end wait for the others. */
 ncclResult_t ccl_meet_hold(struct ccl_set *set, struct ccl_parks *parks);
 /* Before the launch: the kernel's stream waits for the members that no gate holds.

@@ -246,7 +246,7 @@ static size_t count_sides(const struct ccl_exec *exec)
     return spare < CCL_SIDES_MAX ? spare : CCL_SIDES_MAX;
 }
 
-/* The executor has so many idle streams of its own, or may make them. */
+/* The executor may have streams of its own, and so many of them are idle or can still be made. */
 static int has_sides(const struct ccl_exec *exec, size_t needed)
 {
     const struct ccl_messages *messages = &exec->messages;
@@ -262,18 +262,15 @@ static int has_sides(const struct ccl_exec *exec, size_t needed)
 
 /* Each takes a kernel that may wait, of which a GPU runs 128 at a time: not for large groups. A
  * graph has no other streams to go to. */
-static void find_crowded(const struct ccl_exec *exec, const struct ccl_set_list *list,
-                         enum ccl_set_state state)
+static void find_crowded(const struct ccl_messages *messages, const struct ccl_set_list *list,
+                         enum ccl_set_state state, int may_be)
 {
-    enum { MOST = 16, MOST_OF_ALL = 256 };
-    const struct ccl_messages *messages = &exec->messages;
-    int is_small = messages->opened.n + messages->complete.n <= MOST_OF_ALL &&
-                   has_sides(exec, messages->complete.n);
+    enum { MOST = 16 };
     for (size_t i = 0; i < list->n; i++) {
         struct ccl_set *set = list->sets[i];
         const struct ccl_record *record = &set->members[fresh_of(set)].record;
         size_t n = 0;
-        if (set->state == state && record->capture == 0 && is_small)
+        if (set->state == state && record->capture == 0 && may_be)
             n = count_on(&messages->opened, CCL_SET_GATHERING, record->op.stream) +
                 count_on(&messages->complete, CCL_SET_COMPLETE, record->op.stream);
         set->is_crowded = n >= 2 && n <= MOST;
@@ -339,7 +336,7 @@ static ncclResult_t mark_crowded(struct ccl_exec *exec)
     return ncclSuccess;
 }
 
-/* The stream of a crowded one waits for it at the end of the park, behind gates for others. */
+/* The stream of a crowded one waits for it at the end of the park. */
 static ncclResult_t launch_apart(struct ccl_exec *exec, struct ccl_parks *parks)
 {
     struct ccl_messages *messages = &exec->messages;
@@ -370,10 +367,13 @@ static ncclResult_t check_self(const struct ccl_set *set)
 
 ncclResult_t ccl_messages_flush(struct ccl_exec *exec, struct ccl_parks *parks)
 {
+    enum { MOST = 256 };
     struct ccl_messages *messages = &exec->messages;
     TRY(launch_together(exec));
-    find_crowded(exec, &messages->opened, CCL_SET_GATHERING);
-    find_crowded(exec, &messages->complete, CCL_SET_COMPLETE);
+    int may_be =
+        messages->opened.n + messages->complete.n <= MOST && has_sides(exec, messages->complete.n);
+    find_crowded(messages, &messages->opened, CCL_SET_GATHERING, may_be);
+    find_crowded(messages, &messages->complete, CCL_SET_COMPLETE, may_be);
     TRY(mark_crowded(exec));
     TRY(launch_apart(exec, parks));
     for (size_t i = 0; i < messages->opened.n; i++) {

@@ -5,8 +5,9 @@
  * share streams become one kernel, since their streams would wait for each other anyway; any other
  * is a kernel of its own. A stream that has several of these in a group waits for none before
  * another: events mark what was before them all, their kernels run on streams of the executor's
- * own, and the stream waits for them last. So no message waits for a third rank. The executor's
- * lock is held.
+ * own, and the stream waits for them last. So no message waits for a third rank, but in captures,
+ * in large groups, and where hardware queues are no more than ranks: then one goes after the other.
+ * The executor's lock is held.
  */
 #ifndef CCL_CORE_MESSAGES_H
 #define CCL_CORE_MESSAGES_H

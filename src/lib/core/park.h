@@ -2,8 +2,9 @@
  *
  * Meanwhile whoever launches the set joins the member's stream like its own, since the thread that
  * owns it is in the call; only a thread's default stream is out of reach for others, so that the
- * thread records an event and waits itself. If the rest does not come, the member gets a gate and
- * the call returns: a program may let its peers depend on what it does next.
+ * thread records an event and waits itself. So it does for messages that must not wait for each
+ * other, also for those that are launched already (messages.h). If the rest does not come, the
+ * member gets a gate and the call returns: a program may let its peers depend on what it does next.
  */
 #ifndef CCL_CORE_PARK_H
 #define CCL_CORE_PARK_H

@@ -31,7 +31,7 @@ enum ccl_set_event {
 struct ccl_member {
     struct ccl_record record;
     struct ccl_gate *gate;                 /* that holds it, if one does */
-    chorus_event_t ready;                  /* made at first use, kept with the set */
+    chorus_event_t ready;                  /* the stream has come to it; or has passed its gate */
     uint8_t arrived, fresh, gated, parked; /* fresh: arrived in the group end in progress */
     uint8_t own;  /* parked: its thread has recorded `ready` and will let its stream wait itself */
     uint8_t held; /* its stream waits by core/lead.h */

@@ -45,11 +45,6 @@ ncclResult_t ccl_cuda_stream_device(cudaStream_t stream, int *device);
 ncclResult_t ccl_cuda_stream_capture(cudaStream_t stream, uint64_t *capture);
 ncclResult_t ccl_cuda_host_func(cudaStream_t stream, void (*function)(void *), void *argument);
 ncclResult_t ccl_cuda_event_create(chorus_event_t *event);
-
-void ccl_cuda_stock_fill(void);
-ncclResult_t ccl_cuda_event_make(chorus_event_t *event);
-ncclResult_t ccl_cuda_stream_make(cudaStream_t *stream);
-
 ncclResult_t ccl_cuda_event_destroy(chorus_event_t event);
 ncclResult_t ccl_cuda_event_record(chorus_event_t event, cudaStream_t stream);
 ncclResult_t ccl_cuda_event_sync(chorus_event_t event);
@@ -57,5 +52,10 @@ ncclResult_t ccl_cuda_event_record_outside(chorus_event_t event, cudaStream_t st
 ncclResult_t ccl_cuda_stream_wait_outside(cudaStream_t stream, chorus_event_t event);
 ncclResult_t ccl_cuda_event_query(chorus_event_t event, int *done);
 ncclResult_t ccl_cuda_event_elapsed(chorus_event_t from, chorus_event_t to, float *milliseconds);
+
+/* cuda_stock.c */
+void ccl_cuda_stock_fill(void);
+ncclResult_t ccl_cuda_event_make(chorus_event_t *event);
+ncclResult_t ccl_cuda_stream_make(cudaStream_t *stream);
 
 #endif

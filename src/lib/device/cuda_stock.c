@@ -1,7 +1,7 @@
 /* Events and streams made in advance. Called through the device table.
  *
- * Making one takes the lock of the context for writing, and a copy from or to pageable memory holds
- * that lock for as long as its stream waits: perhaps for the very call, or for the thread of the
+ * Making one takes the lock of the context for writing, and a copy to pageable memory holds that
+ * lock for as long as its stream waits: perhaps for the very call, or for the thread of the
  * library, that needs the event. So each device has a stock of them, filled when communicators are
  * made, from which calls take theirs. One that is empty makes what is asked for.
  */
@@ -11,60 +11,60 @@
 
 #include <pthread.h>
 
-enum { EVENTS = 256, STREAMS = 16, MAX_DEVICES = 64 };
+enum kind { EVENT, STREAM, NKINDS };
+enum { MOST = 256, MAX_DEVICES = 64 };
+static const int most[NKINDS] = {[EVENT] = MOST, [STREAM] = 16};
 
-struct stock {
-    cudaEvent_t events[EVENTS];
-    cudaStream_t streams[STREAMS];
-    int nevents, nstreams;
+struct shelf {
+    void *things[MOST];
+    int n;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct stock stocks[MAX_DEVICES];
+static struct shelf shelves[MAX_DEVICES][NKINDS];
 
-static cudaError_t make_event(cudaEvent_t *event)
+static cudaError_t make(enum kind kind, void **thing)
 {
-    return cudaEventCreateWithFlags(event, cudaEventDisableTiming);
+    cudaEvent_t event = NULL;
+    cudaStream_t stream = NULL;
+    cudaError_t error = kind == EVENT ? cudaEventCreateWithFlags(&event, cudaEventDisableTiming)
+                                      : cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    *thing = kind == EVENT ? (void *)event : (void *)stream;
+    return error;
 }
 
-static cudaError_t make_stream(cudaStream_t *stream)
+static void destroy(enum kind kind, void *thing)
 {
-    return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
+    if (kind == EVENT)
+        cudaEventDestroy((cudaEvent_t)thing);
+    else
+        cudaStreamDestroy((cudaStream_t)thing);
 }
 
 /* Of the current device; NULL: there is none for it. */
-static struct stock *find(void)
+static struct shelf *find(enum kind kind)
 {
     int device;
     if (cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES) return NULL;
-    return &stocks[device];
+    return &shelves[device][kind];
 }
 
-static int has_room(const int *n, int most)
+static int is_full(const struct shelf *shelf, enum kind kind)
 {
     pthread_mutex_lock(&lock);
-    int room = *n < most;
+    int full = shelf->n == most[kind];
     pthread_mutex_unlock(&lock);
-    return room;
+    return full;
 }
 
-/* Another thread may have filled the stock meanwhile. */
-static void put_event(struct stock *stock, cudaEvent_t event)
+/* Another thread may have filled the shelf meanwhile. */
+static void put(struct shelf *shelf, enum kind kind, void *thing)
 {
     pthread_mutex_lock(&lock);
-    int fits = stock->nevents < EVENTS;
-    if (fits) stock->events[stock->nevents++] = event;
+    int fits = shelf->n < most[kind];
+    if (fits) shelf->things[shelf->n++] = thing;
     pthread_mutex_unlock(&lock);
-    if (!fits) cudaEventDestroy(event);
-}
-
-static void put_stream(struct stock *stock, cudaStream_t stream)
-{
-    pthread_mutex_lock(&lock);
-    int fits = stock->nstreams < STREAMS;
-    if (fits) stock->streams[stock->nstreams++] = stream;
-    pthread_mutex_unlock(&lock);
-    if (!fits) cudaStreamDestroy(stream);
+    if (!fits) destroy(kind, thing);
 }
 
 /* The lock is not held while something is made: that may take as long as a stream of another thread
@@ -73,42 +73,41 @@ static void put_stream(struct stock *stock, cudaStream_t stream)
  * Best effort: what cannot be made now is made when it is needed, or fails there. */
 void ccl_cuda_stock_fill(void)
 {
-    struct stock *stock = find();
-    cudaError_t error = cudaSuccess;
-    if (stock == NULL) return;
-    while (error == cudaSuccess && has_room(&stock->nevents, EVENTS)) {
-        cudaEvent_t event;
-        error = make_event(&event);
-        if (error == cudaSuccess) put_event(stock, event);
+    for (enum kind kind = 0; kind < NKINDS; kind++) {
+        struct shelf *shelf = find(kind);
+        while (shelf != NULL && !is_full(shelf, kind)) {
+            void *thing;
+            if (make(kind, &thing) != cudaSuccess) {
+                (void)cudaGetLastError();
+                break;
+            }
+            put(shelf, kind, thing);
+        }
     }
-    while (error == cudaSuccess && has_room(&stock->nstreams, STREAMS)) {
-        cudaStream_t stream;
-        error = make_stream(&stream);
-        if (error == cudaSuccess) put_stream(stock, stream);
-    }
-    if (error != cudaSuccess) (void)cudaGetLastError();
+}
+
+static ncclResult_t take(enum kind kind, const char *what, void **thing)
+{
+    struct shelf *shelf = find(kind);
+    *thing = NULL;
+    pthread_mutex_lock(&lock);
+    if (shelf != NULL && shelf->n > 0) *thing = shelf->things[--shelf->n];
+    pthread_mutex_unlock(&lock);
+    return *thing != NULL ? ncclSuccess : ccl_cuda_check(make(kind, thing), what);
 }
 
 ncclResult_t ccl_cuda_event_make(chorus_event_t *event)
 {
-    struct stock *stock = find();
-    cudaEvent_t made = NULL;
-    if (event == NULL) return ccl_err(ncclInvalidArgument, "event_make: event is NULL");
-    pthread_mutex_lock(&lock);
-    if (stock != NULL && stock->nevents > 0) made = stock->events[--stock->nevents];
-    pthread_mutex_unlock(&lock);
-    if (made == NULL) TRY(ccl_cuda_check(make_event(&made), "cudaEventCreateWithFlags"));
-    *event = (chorus_event_t)(void *)made;
+    void *made;
+    TRY(take(EVENT, "cudaEventCreateWithFlags", &made));
+    *event = (chorus_event_t)made;
     return ncclSuccess;
 }
 
 ncclResult_t ccl_cuda_stream_make(cudaStream_t *stream)
 {
-    struct stock *stock = find();
-    *stream = NULL;
-    pthread_mutex_lock(&lock);
-    if (stock != NULL && stock->nstreams > 0) *stream = stock->streams[--stock->nstreams];
-    pthread_mutex_unlock(&lock);
-    if (*stream != NULL) return ncclSuccess;
-    return ccl_cuda_check(make_stream(stream), "cudaStreamCreateWithFlags");
+    void *made;
+    TRY(take(STREAM, "cudaStreamCreateWithFlags", &made));
+    *stream = (cudaStream_t)made;
+    return ncclSuccess;
 }

@@ -13,7 +13,6 @@
 enum { BYTES = 1 << 20, LIMIT_US = 300000, SETTLE_US = 50000 };
 
 struct shared {
-    std::atomic<int> exported;
     cudaIpcMemHandle_t handle;
 };
 

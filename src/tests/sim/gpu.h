@@ -27,8 +27,7 @@ enum sim_kind {
 };
 
 /* Records are counted: a wait is for the latest before it was called. Freed with the last
- * operation that names it. */
-/* Records are done in any order, as they may be of several streams. */
+ * operation that names it. Records are done in any order, as they may be of several streams. */
 struct sim_event {
     uint64_t issued;   /* records so far */
     uint64_t *pending; /* [npending] numbers of those that are not done */
