@@ -116,6 +116,7 @@ int ccl_sock_listen(union ccl_sock_addr *addr, int *fd)
 int ccl_sock_accept(int listen_fd, int *fd, union ccl_sock_addr *peer)
 {
     union ccl_sock_addr from;
+    if (CCL_FAULT("boot-full")) return EMFILE;
     do {
         socklen_t bytes = sizeof from;
         memset(&from, 0, sizeof from);

@@ -189,7 +189,7 @@ static ncclResult_t explain(const struct joining *joining, int code)
         return ccl_err(ncclRemoteError,
                        "rank %d: nobody listens at %s for the unique id of process %u on host %s: "
                        "its session is over (an id serves one communicator), nobody came within "
-                       "%lld ms, or the process ended",
+                       "%lld ms, it had no descriptor left (ulimit -n), or the process ended",
                        rank, where, id->pid, id->host,
                        (long long)ccl_param_int(CCL_PARAM_INIT_TIMEOUT_MS));
     snprintf(text, sizeof text, "rank %d: joining the session at %s%s", rank, where,

@@ -360,9 +360,9 @@ static void list_missing(const struct ccl_root *root, int joined, char *out, siz
 
 void ccl_root_starve(struct ccl_root *root, int code)
 {
-    char missing[256];
-    if (root->nranks == 0 || root->failed) return;
-    list_missing(root, 0, missing, sizeof missing);
+    char missing[256] = "any rank has";
+    if (root->failed) return;
+    if (root->nranks > 0) list_missing(root, 0, missing, sizeof missing);
     fail_session(root, ncclSystemError,
                  "%s not joined: the root cannot accept connections: %s (see ulimit -n)", missing,
                  strerror(code));

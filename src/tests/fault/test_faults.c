@@ -40,6 +40,7 @@ static const struct point {
     {"boot-bind", FIRST_IN_LOOPS, 0},
     {"boot-connect", FIRST_IN_LOOPS, 0},
     {"boot-eventfd", FIRST_IN_LOOPS, 0},
+    {"boot-full", FIRST_IN_LOOPS, 0},
     {"boot-getrandom", FIRST_IN_LOOPS, 0},
     {"boot-ifaddrs", FIRST_IN_LOOPS, 0},
     {"boot-listen", FIRST_IN_LOOPS, 0},
@@ -408,6 +409,16 @@ static void test_bell(void)
     for (int at = 0; at < 2; at++) CHECK(run_once(&scenarios[3], &bell, at, "1+"));
 }
 
+/* A root that never gets a descriptor for the first rank ends the initialisation long before its
+ * time limit. */
+static void test_full(void)
+{
+    const struct scenario threads = {
+        "child:threads", "NCCL_ALGO=", "CHORUS_INIT_TIMEOUT_MS=600000", 1, "", 0};
+    const struct point full = {"boot-full", FIRST, 0};
+    CHECK(run_once(&threads, &full, 0, "1+"));
+}
+
 /* A point that no scenario passes would be tested by nobody. */
 static void test_all_acted(void)
 {
@@ -428,6 +439,7 @@ static const struct test_case cases[] = {
     {"faults: two processes", test_processes, 600},
     {"faults: two processes, ring", test_processes_ring, 600},
     {"faults: no doorbell for a while", test_bell, 0},
+    {"faults: no descriptor for any rank", test_full, 0},
     {"faults: each point acted somewhere", test_all_acted, 0},
     {"child:together", child_together, 0},
     {"child:threads", child_threads, 0},

@@ -81,7 +81,8 @@ _Noreturn void perf_end(int code, const char *text)
     char kept[PERF_OOB_TEXT] = "";
     if (text != NULL) snprintf(kept, sizeof kept, "%s", text);
     if (kept[0] != '\0') fprintf(stderr, "%s: %s\n", perf_program(), kept);
-    if (run_world != NULL && run_world->link != NULL) perf_link_fail(run_world->link, code, kept);
+    if (run_world != NULL && run_world->link != NULL)
+        code = perf_link_fail(run_world->link, code, kept);
     code = write_footer(code, kept);
     fflush(stdout);
     _exit(code);

@@ -90,8 +90,9 @@ uint64_t perf_link_peers_progress(struct perf_link *link);
  * nobody. A hub that does not answer within a second is what is missing. Not from `failed`. */
 void perf_link_missing(struct perf_link *link, char *text, size_t bytes);
 /* Tells all to end with `code` and waits (1 s at most) until they have been told. text "": they
- * end quietly. */
-void perf_link_fail(struct perf_link *link, int code, const char *text);
+ * end quietly. Returns what they end with, in text too: the first failure counts, which another
+ * process or the hub may have told before and which this one may be a consequence of. */
+int perf_link_fail(struct perf_link *link, int code, char text[PERF_OOB_TEXT]);
 /* Leaves in order. */
 void perf_link_close(struct perf_link *link, int code);
 

@@ -43,6 +43,7 @@ struct perf_hub {
     struct pollfd *polls;
     uint64_t deadline_ns;
     int nthere, failed;
+    char failure[PERF_OOB_TEXT]; /* what all are told with the code `failed` */
 };
 
 static void *must_alloc(size_t n, size_t bytes)
@@ -113,16 +114,25 @@ static void send_to_all(struct perf_hub *hub, const struct perf_frame *frame, co
     }
 }
 
+static void send_failure(const struct perf_hub *hub, const struct conn *conn)
+{
+    struct perf_frame frame;
+    perf_frame_init(&frame, PERF_FRAME_FAIL, strlen(hub->failure), hub->failed);
+    perf_frame_send(conn->fd, &frame, hub->failure);
+}
+
+/* Tells all, process `last` (-1: none) after the others. Only the first failure counts. */
 static void tell_failure(struct perf_hub *hub, int code, const char *text, int last)
 {
     if (hub->failed != 0) return;
     hub->failed = code;
-    struct perf_frame frame;
-    perf_frame_init(&frame, PERF_FRAME_FAIL, strlen(text), code);
-    send_to_all(hub, &frame, text, last);
-    for (int i = 0; i < hub->nconns; i++)
-        if (hub->conns[i].fd >= 0 && last >= 0 && hub->conns[i].proc == last)
-            perf_frame_send(hub->conns[i].fd, &frame, text);
+    snprintf(hub->failure, sizeof hub->failure, "%s", text);
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < hub->nconns; i++) {
+            const struct conn *conn = &hub->conns[i];
+            if (conn->fd >= 0 && conn->proc >= 0 && (conn->proc == last) == turn)
+                send_failure(hub, conn);
+        }
 }
 
 void perf_hub_fail(struct perf_hub *hub, int code, const char *text)
@@ -187,6 +197,7 @@ static int take_hello(struct perf_hub *hub, struct conn *conn)
     hello.host[sizeof hello.host - 1] = '\0';
     if (refuse_hello(hub, conn, &hello)) return -1;
     struct member *member = &hub->members[hello.proc];
+    if (conn->proc < 0 && hub->failed != 0) send_failure(hub, conn); /* the others know */
     conn->proc = hello.proc;
     member->hello = hello;
     hub->nthere += !member->there;

@@ -27,6 +27,8 @@ struct perf_link {
     int asking;                  /* no answer yet */
     int told;                    /* our own FAIL came back: all know */
     int failing;                 /* we sent FAIL: the echo does not end us */
+    int verdict;                 /* code of the FAIL that came, 0: none */
+    char cause[PERF_OOB_TEXT];   /* its text */
     int rendezvous_done;
     _Atomic int closing;
     _Atomic uint64_t peers_progress;
@@ -94,6 +96,8 @@ static int take_fail(struct perf_link *link, const struct perf_frame *frame)
     pthread_mutex_lock(&link->lock);
     int own = link->failing;
     link->told = 1;
+    link->verdict = frame->code;
+    memcpy(link->cause, text, sizeof text);
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
     if (!own) link->args.failed(frame->code, text, 1);
@@ -197,20 +201,21 @@ void perf_link_missing(struct perf_link *link, char *text, size_t bytes)
     pthread_mutex_unlock(&link->lock);
 }
 
-void perf_link_fail(struct perf_link *link, int code, const char *text)
+int perf_link_fail(struct perf_link *link, int code, char text[PERF_OOB_TEXT])
 {
     struct timespec until = perf_clock_until(1);
-    char cut[PERF_OOB_TEXT];
-    snprintf(cut, sizeof cut, "%s", text);
     pthread_mutex_lock(&link->lock);
-    int first = !link->failing && !link->told;
+    int asked = link->failing || link->told;
     link->failing = 1;
     pthread_mutex_unlock(&link->lock);
-    if (!first || send_frame(link, PERF_FRAME_FAIL, code, cut, strlen(cut)) != 0) return;
+    if (!asked) send_frame(link, PERF_FRAME_FAIL, code, text, strlen(text));
     pthread_mutex_lock(&link->lock);
     while (!link->told && pthread_cond_timedwait(&link->changed, &link->lock, &until) == 0)
         continue;
+    if (link->verdict != 0) code = link->verdict;
+    if (link->cause[0] != '\0') memcpy(text, link->cause, PERF_OOB_TEXT);
     pthread_mutex_unlock(&link->lock);
+    return code;
 }
 
 void perf_link_close(struct perf_link *link, int code)

@@ -164,10 +164,30 @@ static void test_failure(void)
     struct star star;
     open_star(&star, 3, 0, 20);
     gather_rounds(&(struct member){&star, 0, 0, NULL});
-    perf_link_fail(star.links[2], PERF_EXIT_TIMEOUT, "because of a reason");
+    char text[PERF_OOB_TEXT] = "because of a reason";
+    CHECK_EQ(perf_link_fail(star.links[2], PERF_EXIT_TIMEOUT, text), PERF_EXIT_TIMEOUT);
     wait_told(2);
     CHECK_EQ(told.code, PERF_EXIT_TIMEOUT);
     CHECK_STR(told.text, "because of a reason");
+    close_star(&star);
+}
+
+/* What a process fails with may follow from what ended the run before: an interrupt at the hub,
+ * say, whose first victims are missed by the rest. All learn the first cause, those that have
+ * been told of it and those that fail before they were. */
+static void test_first_cause(void)
+{
+    struct star star;
+    char first[PERF_OOB_TEXT] = "an interrupt", second[PERF_OOB_TEXT] = "rank 2 is gone";
+    char third[PERF_OOB_TEXT] = "rank 2 is gone";
+    open_star(&star, 3, 0, 20);
+    CHECK_EQ(perf_link_fail(star.links[1], PERF_EXIT_SIGNAL + 2, first), PERF_EXIT_SIGNAL + 2);
+    CHECK_EQ(perf_link_fail(star.links[2], PERF_EXIT_ERROR, second), PERF_EXIT_SIGNAL + 2);
+    CHECK_STR(second, "an interrupt");
+    wait_told(1);
+    CHECK_EQ(perf_link_fail(star.links[0], PERF_EXIT_ERROR, third), PERF_EXIT_SIGNAL + 2);
+    CHECK_STR(third, "an interrupt");
+    CHECK_EQ(told.code, PERF_EXIT_SIGNAL + 2);
     close_star(&star);
 }
 
@@ -303,6 +323,7 @@ static const struct test_case cases[] = {
     {"oob: all-gathers of 2 processes", test_gather_2, 0},
     {"oob: all-gathers of 16 processes", test_gather_16, 0},
     {"oob: a failure reaches all others", test_failure, 0},
+    {"oob: the first cause is what all end with", test_first_cause, 0},
     {"oob: a lost process is named with ranks, pid and host", test_lost, 0},
     {"oob: missing processes are named at the deadline", test_missing, 0},
     {"oob: a round names those it waits for", test_round_names_missing, 0},
