@@ -1,5 +1,5 @@
 /* Rows and passes per function, see table.h, and the cases that demand them: three rows about every
- * function, 400 in all. A function that only has cases "later: …" is not there yet; it needs none.
+ * function, 400 in all. Functions in `awaited` may have fewer; the run names them.
  */
 #include "conform/table.h"
 
@@ -17,8 +17,27 @@ static const char *const names[] = {
 #undef NAME
 };
 
+/* Functions whose rows are still to come; a name goes with the third of them. */
+static const char *const awaited[] = {
+    "ncclCommSplit",          "ncclCommShrink",
+    "ncclCommGetUniqueId",    "ncclCommGrow",
+    "ncclCommRevoke",         "ncclCommSuspend",
+    "ncclCommResume",         "ncclCommMemStats",
+    "ncclCommWindowRegister", "ncclCommWindowDeregister",
+    "ncclWinGetUserPtr",      "ncclGroupSimulateEnd",
+    "ncclPutSignal",          "ncclSignal",
+    "ncclWaitSignal",         "ncclParamBind",
+    "ncclParamGetI8",         "ncclParamGetI16",
+    "ncclParamGetI32",        "ncclParamGetI64",
+    "ncclParamGetU8",         "ncclParamGetU16",
+    "ncclParamGetU32",        "ncclParamGetU64",
+    "ncclParamGetStr",        "ncclParamGet",
+    "ncclParamGetParameter",  "ncclParamGetAllParameterKeys",
+    "ncclParamDumpAll",
+};
+
 struct tally {
-    size_t rows, later, ran, passed;
+    size_t rows, ran, passed;
 };
 static struct tally tallies[TEST_COUNT(names)];
 static struct tally in_all;
@@ -42,11 +61,10 @@ static int is_child(const struct test_case *test)
 void table_open(const struct test_case *cases, size_t ncases)
 {
     for (size_t c = 0; c < ncases; c++) {
-        int is_row = 0, later = strncmp(cases[c].name, "later:", 6) == 0;
+        int is_row = 0;
         for (size_t i = 0; i < TEST_COUNT(names); i++) {
             if (is_child(&cases[c]) || !is_about(cases[c].name, names[i])) continue;
             tallies[i].rows++;
-            tallies[i].later += (size_t)later;
             is_row = 1;
         }
         in_all.rows += (size_t)is_row;
@@ -71,21 +89,27 @@ void table_print(void)
     if (in_all.ran == 0) return;
     for (size_t i = 0; i < TEST_COUNT(names); i++)
         if (tallies[i].ran > 0)
-            printf("# rows: %-32s %3zu, run %zu, passed %zu%s\n", names[i], tallies[i].rows,
-                   tallies[i].ran, tallies[i].passed,
-                   tallies[i].later > 0 ? " (not there yet)" : "");
+            printf("# rows: %-32s %3zu, run %zu, passed %zu\n", names[i], tallies[i].rows,
+                   tallies[i].ran, tallies[i].passed);
     printf("# rows: %zu about %zu functions, run %zu, passed %zu\n", in_all.rows, TEST_COUNT(names),
            in_all.ran, in_all.passed);
+}
+
+static int is_awaited(const char *name)
+{
+    for (size_t i = 0; i < TEST_COUNT(awaited); i++)
+        if (strcmp(awaited[i], name) == 0) return 1;
+    return 0;
 }
 
 static void every_function_has_rows(void)
 {
     size_t nbare = 0;
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
-        if (tallies[i].later > 0) NOTE("not there yet: %s", names[i]);
-        if (tallies[i].later > 0 || tallies[i].rows >= LEAST_ROWS) continue;
-        NOTE("%s has %zu of %d rows", names[i], tallies[i].rows, LEAST_ROWS);
-        nbare++;
+        if (tallies[i].rows >= LEAST_ROWS) continue;
+        const char *what = is_awaited(names[i]) ? "not there yet: " : "";
+        NOTE("%s%s has %zu of %d rows", what, names[i], tallies[i].rows, LEAST_ROWS);
+        nbare += !is_awaited(names[i]);
     }
     CHECK_EQ(nbare, 0);
 }
