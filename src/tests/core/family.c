@@ -10,7 +10,7 @@ static int rank_of(ncclComm_t comm)
     return rank;
 }
 
-/* How many of the new ranks in this process come before it; they may be of several communicators. */
+/* How many of the new ranks in this process come before it; they may be of different ones. */
 static int place_of(const struct kit *parent, ncclComm_t *comms, int r)
 {
     int place = 0, own = rank_of(comms[r]);
