@@ -123,6 +123,34 @@ static void test_split_threads(void)
     kit_close(&threads.kit);
 }
 
+/* A communicator, one of the same ranks and two of its halves: ten calls each in one group. */
+static void test_one_group(void)
+{
+    static const struct split all = {{0}, {3, 2, 1, 0}}, halves = {{0, 1, 0, 1}, {0}};
+    struct kit kits[4];
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    ncclComm_t comms[MAX], picked[MAX];
+    kit_open(&kits[0], 4, 2, COUNT);
+    call_split(&kits[0], &all, comms);
+    family_adopt(&kits[1], &kits[0], comms);
+    call_split(&kits[0], &halves, comms);
+    for (int color = 0; color < 2; color++) {
+        pick(&halves, color, 4, comms, picked);
+        family_adopt(&kits[2 + color], &kits[0], picked);
+    }
+    for (int k = 0; k < 4; k++)
+        for (int r = 0; r < kits[k].nranks; r++) kit_prepare(&kits[k].ranks[r], &op);
+    CHECK_OK(ncclGroupStart());
+    for (int call = 0; call < 40; call++) {
+        struct kit *kit = &kits[call % 4];
+        for (int r = 0; r < kit->nranks; r++) CHECK_OK(kit_call(&kit->ranks[r], &op));
+    }
+    CHECK_OK(ncclGroupEnd());
+    for (int k = 0; k < 4; k++)
+        for (int r = 0; r < kits[k].nranks; r++) kit_check(&kits[k].ranks[r], &op);
+    for (int k = 0; k < 4; k++) kit_close(&kits[k]);
+}
+
 /* Parents end before their children, and before children of those. */
 static void test_generations(void)
 {
@@ -458,6 +486,7 @@ static const struct test_case cases[] = {
     {"split: colors, keys, sizes, devices", test_split, 0},
     {"split: a rank to a thread", test_split_threads, 0},
     {"split: parents end before children", test_generations, 0},
+    {"split: parent and children in one group", test_one_group, 0},
     {"split: configurations", test_split_config, 0},
     {"split: ranks that call something else", test_disagree, 0},
     {"split, shrink, grow: ranks that do not call", test_missing, 0},
