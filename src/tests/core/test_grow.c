@@ -1,4 +1,5 @@
-/* Communicators that grow by ranks of the same process: who brings the id, and ids that are used. */
+/* Communicators that grow by ranks of the same process: who brings the id, and ids that are used.
+ */
 #include "core/family.h"
 #include "unit/memory.h"
 
