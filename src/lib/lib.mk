@@ -106,6 +106,7 @@ LIB_SRCS += src/lib/core/ledger.c
 LIB_SRCS += src/lib/core/links.c
 LIB_SRCS += src/lib/core/mail.c
 LIB_SRCS += src/lib/core/meet.c
+LIB_SRCS += src/lib/core/memory.c
 LIB_SRCS += src/lib/core/messages.c
 LIB_SRCS += src/lib/core/pairs.c
 LIB_SRCS += src/lib/core/park.c

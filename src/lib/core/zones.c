@@ -480,6 +480,12 @@ enum ccl_zone_link ccl_zones_link(const struct ccl_clique *clique)
     return clique->zones != NULL ? clique->zones->link : CCL_LINK_ATOMIC;
 }
 
+uint64_t ccl_zones_bytes(const struct ccl_exec *exec)
+{
+    const struct ccl_clique *clique = exec->clique;
+    return is_own(clique, exec->index) ? ccl_zone_bytes(&clique->zones->shape, exec->index) : 0;
+}
+
 struct ccl_cuda_conn *ccl_zones_end(const struct ccl_exec *exec, const struct ccl_link *link,
                                     uint16_t channel, enum ccl_proto proto)
 {
