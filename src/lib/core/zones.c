@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Slots are smaller where an executor or a rank has many FIFOs, so that a zone keeps to this. Host
- * memory is registered page by page. */
+/* Slots are smaller where there are many FIFOs, so that a zone keeps to this. */
 enum { FIFOS_BYTES = 256 << 20, MESSAGES_BYTES = 64 << 20, HOST_PART = 8, LEAST_SLOT = 4096 };
 enum { CHANNELS_MOST = 32, MESSAGE_DEPTH = 4 };
 
@@ -482,8 +481,8 @@ enum ccl_zone_link ccl_zones_link(const struct ccl_clique *clique)
 
 uint64_t ccl_zones_bytes(const struct ccl_exec *exec)
 {
-    const struct ccl_clique *clique = exec->clique;
-    return is_own(clique, exec->index) ? ccl_zone_bytes(&clique->zones->shape, exec->index) : 0;
+    if (!is_own(exec->clique, exec->index)) return 0;
+    return ccl_zone_bytes(&exec->clique->zones->shape, exec->index);
 }
 
 struct ccl_cuda_conn *ccl_zones_end(const struct ccl_exec *exec, const struct ccl_link *link,

@@ -15,7 +15,7 @@ static ncclUniqueId id;                 /* not zero, never used for a rendezvous
 static ncclUniqueId zero_id;            /* what a program has that forgot ncclGetUniqueId */
 static ncclComm_t child;                /* out */
 static ncclComm_t ended, done, revoked; /* destroyed, finalized, revoked: of one rank */
-static uint64_t bytes;                  /* out */
+static uint64_t number;                 /* out */
 static ncclConfig_t bad = NCCL_CONFIG_INITIALIZER, wild;
 static int own[1], low[1], high[1], other[1], twice[2], most[3];
 
@@ -105,12 +105,13 @@ static void *garbage(void)
     ROW(ncclCommResume, comm_ended, ARG, "is no live", (ended))                                    \
     ROW(ncclCommResume, awake, USE, "rank 1: comm", (w.comm[1]))                                   \
     ROW(ncclCommResume, finalized, USE, "is finalized, not suspended", (done))                     \
-    ROW(ncclCommMemStats, comm_null, ARG, "comm is NULL", (NULL, ncclStatGpuMemTotal, &bytes))     \
-    ROW(ncclCommMemStats, comm_garbage, ARG, "comm", (garbage(), ncclStatGpuMemTotal, &bytes))     \
+    ROW(ncclCommMemStats, comm_null, ARG, "comm is NULL", (NULL, ncclStatGpuMemTotal, &number))    \
+    ROW(ncclCommMemStats, comm_garbage, ARG, "comm", (garbage(), ncclStatGpuMemTotal, &number))    \
     ROW(ncclCommMemStats, out_null, ARG, "value is NULL", (w.comm[0], ncclStatGpuMemTotal, NULL))  \
     ROW(ncclCommMemStats, stat_n, ARG, "stat 4 is not in [0, 3]",                                  \
-        (w.comm[0], (ncclCommMemStat_t)4, &bytes))                                                 \
-    ROW(ncclCommMemStats, stat_low, ARG, "stat -1 is", (w.comm[0], (ncclCommMemStat_t)-1, &bytes)) \
+        (w.comm[0], (ncclCommMemStat_t)4, &number))                                                \
+    ROW(ncclCommMemStats, stat_low, ARG, "stat -1 is",                                             \
+        (w.comm[0], (ncclCommMemStat_t)-1, &number))                                               \
     ROW(ncclCommFinalize, revoked, ARG, "already revoked", (revoked))                              \
     ROW(ncclCommFinalize, again, ARG, "already finalized", (done))                                 \
     ROW(ncclAllReduce, revoked, USE, "is revoked",                                                 \
