@@ -5,6 +5,7 @@
 #include "api/config.h"
 
 #include "base/err.h"
+#include "base/param.h"
 
 #include <string.h>
 
@@ -90,8 +91,6 @@ static ncclResult_t check_ranges(ncclConfig_t *config, const char *function)
     if (config->minCTAs != UNDEF && config->maxCTAs != UNDEF && config->minCTAs > config->maxCTAs)
         return ccl_err(ncclInvalidArgument, "%s: config.minCTAs %d exceeds config.maxCTAs %d",
                        function, config->minCTAs, config->maxCTAs);
-    if (config->blocking == 0)
-        return ccl_err(ncclInvalidUsage, "%s: config.blocking 0 is not supported", function);
     return ncclSuccess;
 }
 
@@ -136,6 +135,8 @@ ncclResult_t ccl_config_read(const ncclConfig_t *config, struct ccl_init_args *a
     if (known.commName != NULL)
         strncat(args->comm_name, known.commName, sizeof args->comm_name - 1);
     fill_defaults(&known);
+    if (ccl_param_int(CCL_PARAM_COMM_BLOCKING) >= 0)
+        known.blocking = (int)ccl_param_int(CCL_PARAM_COMM_BLOCKING);
     known.netName = known.commName = NCCL_CONFIG_UNDEF_PTR;
     args->config = known;
     return ncclSuccess;

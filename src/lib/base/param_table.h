@@ -29,6 +29,9 @@ CCL_PARAM_INT(SLOT_DEPTH, "CHORUS_SLOT_DEPTH", 4, 2, 64, "slots of one FIFO of a
 CCL_PARAM_TEXT(ALGO, "NCCL_ALGO", 0,
                "algorithms that may be used: Ring, Tree, PAT, direct, oneshot, twoshot, logstep; ^ "
                "inverts, function:list;... is per function")
+CCL_PARAM_INT(COMM_BLOCKING, "NCCL_COMM_BLOCKING", -1, -1, 1,
+              "0: calls that wait for other ranks return ncclInProgress, 1: they block; -1: as the "
+              "communicator's configuration says")
 CCL_PARAM_TEXT(COMM_ID, "NCCL_COMM_ID", 0, "host:port of the root; replaces the id's address")
 CCL_PARAM_TEXT(DEBUG, "NCCL_DEBUG", 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")
 CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0,

@@ -16,6 +16,7 @@
 #include "core/chain.h"
 #include "core/core.h"
 #include "core/gated.h"
+#include "core/session.h"
 #include "core/track.h"
 #include "device/device.h"
 #include "kernel/cuda_conn.h"
@@ -172,6 +173,7 @@ struct ccl_clique {
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
     struct ccl_mesh *mesh;        /* NULL in a single process */
+    struct ccl_letters letters;   /* core/session.h */
 
     /* core/reach.c */
     void *own_meeting;                    /* where executors meet in a single process */
@@ -209,6 +211,9 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 /* The stored failure, or ncclSuccess. */
 ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 
+/* One process writes a board: others that have ranks of the executor write one of their own, which
+ * nobody reads. */
+void ccl_clique_set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board);
 /* A new connection end of an executor (or rank) of this process, for one protocol; freed by the
  * caller. Lock of the clique held. */
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,
