@@ -26,7 +26,6 @@ static ncclMultimemHandle_t multimem;
     ROW(ncclCommSuspend, (NULL, NCCL_SUSPEND_MEM))                                                 \
     ROW(ncclCommResume, (NULL))                                                                    \
     ROW(ncclCommMemStats, (NULL, ncclStatGpuMemTotal, &number))                                    \
-    ROW(ncclGroupSimulateEnd, (NULL))                                                              \
     ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
     ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
     ROW(ncclWaitSignal, (0, NULL, NULL, NULL))                                                     \
