@@ -88,7 +88,7 @@ static const char *name_links(const struct ccl_clique *clique)
         [CCL_LINK_PEER] = "memory of GPUs",
         [CCL_LINK_ATOMIC] = "memory of GPUs, with atomics (NVLink)",
     };
-    if (clique->topo->nexecs == 1) return "one device has all ranks";
+    if (clique->topo->nexecs == 1) return "nothing, one device has all ranks";
     if (ccl_clique_spans(clique)) return of_gpus[ccl_zones_link(clique)];
     if (ccl_clique_is_whole(clique)) return "memory of the process";
     return clique->shares ? "shared memory, with the buffers in it" : "shared memory";
@@ -236,29 +236,48 @@ void ccl_describe_messages(const struct ccl_op *op)
             ccl_plan_messages_us(op->comm->exec, nhalves, nhalves * bytes));
 }
 
-static const char *join_name(const struct ccl_set *set)
+/* How its calls came together: "4 calls joined by events, 2 of other processes". */
+static void tell_join(const struct ccl_set *set, char text[LIST_BYTES])
 {
-    if (set->nmembers < 2) return "call alone";
-    return set->ngates == 0 ? "calls joined by events" : "calls joined by gates";
+    const struct ccl_exec *exec = set->exec;
+    const char *how = set->nmembers < 2 ? "alone" : set->ngates == 0 ? "by events" : "by gates";
+    int used = snprintf(text, LIST_BYTES, "%u call%s %s", set->nmembers,
+                        set->nmembers == 1 ? "" : "s joined", how);
+    if (exec->nlocal > exec->nhere)
+        snprintf(text + used, LIST_BYTES - (size_t)used, ", %u of other processes",
+                 exec->nlocal - exec->nhere);
+}
+
+/* "ring LL on 2 channels"; a GPU that has all ranks takes the CTAs that pay. */
+static void tell_plan(const struct ccl_exec *exec, const struct ccl_plan *plan, uint16_t nchannels,
+                      char text[LIST_BYTES])
+{
+    const struct ccl_plan *second = plan->second;
+    int is_alone = exec->view.nexecs == 1 && !ccl_device()->retires;
+    int goes_on = second != NULL && second->algo != plan->algo;
+    snprintf(text, LIST_BYTES, "%s%s %s on %s%u %s%s%s", plan->name,
+             plan->program != NULL ? " (from a file)" : "",
+             plan->sched.nlinks > 0 ? ccl_proto_name(plan->proto) : "-", is_alone ? "at most " : "",
+             nchannels, is_alone ? "CTAs" : "channels",
+             goes_on ? ", or if buffers are out of reach " : "", goes_on ? second->name : "");
 }
 
 void ccl_describe_launch(const struct ccl_set *set, const struct ccl_plan *plan, uint16_t nchannels)
 {
-    char name[NAME_BYTES], ranks[LIST_BYTES], estimate[32] = "not estimated";
+    char name[NAME_BYTES], how[LIST_BYTES], ranks[LIST_BYTES], join[LIST_BYTES];
+    char estimate[32] = "not estimated";
     if (!ccl_log_on(CCL_LOG_TUNING)) return;
     const struct ccl_exec *exec = set->exec;
     const struct ccl_op *op = &set->members[set->last].record.op;
-    double us = ccl_plan_us(exec, plan, ccl_launch_bytes(op));
+    uint64_t bytes = ccl_launch_bytes(op);
+    double us = ccl_plan_us(exec, plan, bytes);
     if (us > 0) snprintf(estimate, sizeof estimate, "%.2f us by the model", us);
+    tell_plan(exec, plan, nchannels, how);
+    tell_join(set, join);
     ccl_topo_list_exec(exec->clique->topo, exec->index, ranks, sizeof ranks);
     ccl_log(CCL_LOG_INFO, CCL_LOG_TUNING,
-            "nccl%s: comm %s #%llu: %llu bytes: %s%s %s on %u channels, %s%s%s; executor %u, ranks "
-            "%s, led by rank %d: %u %s",
+            "nccl%s: comm %s #%llu: %llu bytes: %s, %s; executor %u, ranks %s, led by rank %d: %s",
             ccl_coll_name(op->coll), name_of(op->comm, name), (unsigned long long)set->seq,
-            (unsigned long long)ccl_launch_bytes(op), plan->name,
-            plan->program != NULL ? " (from a file)" : "",
-            plan->sched.nlinks > 0 ? ccl_proto_name(plan->proto) : "-", nchannels, estimate,
-            plan->second != NULL ? "; where buffers are out of reach " : "",
-            plan->second != NULL ? plan->second->name : "", exec->index, ranks,
-            exec->view.rank_of[exec->first_slot], set->nmembers, join_name(set));
+            (unsigned long long)bytes, how, estimate, exec->index, ranks,
+            exec->view.rank_of[exec->first_slot], join);
 }

@@ -54,7 +54,7 @@ end
 begin 'ranks of one device: one executor'
 CHORUS_HOST_DEVICES=1 logged INFO INIT all_reduce -g 4
 want_lines 1 'executor 0 is device 0 of rank 0, which leads it: ranks 0,1,2,3'
-want_lines 1 'reached by one device has all ranks' # the links of one executor
+want_lines 1 'reached by nothing, one device has all ranks' # the links of one executor
 end
 
 # ---- subsystems ----
@@ -81,7 +81,8 @@ of COLL 'datatype float16 op - root 0 ' 'ncclBroadcast: ' broadcast -g 2 -d half
 of COLL 'ncclSend: .* op - to 1 stream' 'nccl(Send|Recv): ' sendrecv -g 2
 of COLL 'ncclRecv: .* op - from 1 stream' 'nccl(Send|Recv): ' sendrecv -g 2
 how='[a-z]+ (-|Simple|LL) on 1 channels, [0-9.]+ us by the model'
-of TUNING "ncclAllReduce: $comm #0: 8 bytes: $how; executor 1, ranks 1, led by rank 1: 1 call alone" \
+where='executor 1, ranks 1, led by rank 1'
+of TUNING "ncclAllReduce: $comm #0: 8 bytes: $how; $where: 1 call alone" \
     'ncclAllReduce: |comm .*: allowed' all_reduce -g 2
 of CALL 'ncclGroupEnd' 'nccl' all_reduce -g 2
 of SHM 'executor 0 to executor 1, channel 0, [A-Za-z0-9]+: the sender.s end, by shm' \
@@ -90,6 +91,9 @@ of ALLOC_HOST 'shared segment of [0-9]+ bytes' 'shared' all_reduce --spawn 2
 of BOOTSTRAP 'root of a session of 2 ranks ends' '[a-z]' all_reduce -g 2
 of DESTROY 'comm 0x[0-9a-f]+: rank 1 of 2 ends' 'comm .* ends' all_reduce -g 2
 of REG 'ncclCommRegister: rank 1: [0-9]+ bytes at 0x' 'ncclComm(Register|Deregister)' \
+    all_reduce -g 2 --local_register 1
+
+of ALLOC 'ncclMemAlloc: [0-9]+ bytes at 0x' 'ncclMem(Alloc|Free)' \
     all_reduce -g 2 --local_register 1
 
 begin 'P2P: connections inside a process'
