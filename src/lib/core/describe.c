@@ -3,7 +3,6 @@
 #include "core/describe.h"
 
 #include "algo/cost.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "core/launch.h"
 #include "core/plan.h"
@@ -26,12 +25,21 @@ static const char *name_of(const struct ncclComm *comm, char text[NAME_BYTES])
 
 /* ---- communicators ---- */
 
+/* The device is asked while it is current: the thread keeps what it had. */
+static ncclResult_t ask_device(int device, struct chorus_device_info *info)
+{
+    void *before;
+    TRY(ccl_device()->enter(device, &before));
+    ncclResult_t rc = ccl_device()->base.info(device, info);
+    ccl_device()->leave(before);
+    return rc;
+}
+
 static void tell_rank(const struct ncclComm *comm, const char *function)
 {
     char name[NAME_BYTES];
     struct chorus_device_info info;
-    if (!ccl_log_on(CCL_LOG_INIT)) return;
-    if (ccl_device()->base.info(comm->device, &info) != ncclSuccess) return;
+    if (!ccl_log_on(CCL_LOG_INIT) || ask_device(comm->device, &info) != ncclSuccess) return;
     ccl_log(CCL_LOG_INFO, CCL_LOG_INIT,
             "%s: comm %s: rank %d of %d on device %d (%s, %s), %u executors, %u processes",
             function, name_of(comm, name), comm->rank, comm->nranks, comm->device, info.name,
@@ -203,10 +211,9 @@ static const char *root_word(enum ccl_coll coll)
     return coll == CCL_SEND ? "to" : coll == CCL_RECV ? "from" : "root";
 }
 
-void ccl_describe_call(const struct ccl_op *op)
+void ccl_describe_call_now(const struct ccl_op *op)
 {
     char name[NAME_BYTES], root[24] = "-";
-    if (!ccl_log_on(CCL_LOG_COLL)) return;
     if (op->root >= 0) snprintf(root, sizeof root, "%d", op->root);
     ccl_log(CCL_LOG_INFO, CCL_LOG_COLL,
             "nccl%s: comm %s rank %d of %d: count %zu datatype %s op %s %s %s stream %p in %p "
@@ -224,10 +231,9 @@ static uint64_t count_halves(const struct ccl_op *op)
     return op->comm->rank == op->root ? nranks + 1 : 1;
 }
 
-void ccl_describe_messages(const struct ccl_op *op)
+void ccl_describe_messages_now(const struct ccl_op *op)
 {
     char name[NAME_BYTES];
-    if (!ccl_log_on(CCL_LOG_TUNING)) return;
     uint64_t nhalves = count_halves(op), bytes = op->count_elems * ccl_type_bytes(op->type);
     ccl_log(CCL_LOG_INFO, CCL_LOG_TUNING,
             "nccl%s: comm %s rank %d: %llu bytes: pairwise, %.2f us by the model",
@@ -262,11 +268,11 @@ static void tell_plan(const struct ccl_exec *exec, const struct ccl_plan *plan, 
              goes_on ? ", or if buffers are out of reach " : "", goes_on ? second->name : "");
 }
 
-void ccl_describe_launch(const struct ccl_set *set, const struct ccl_plan *plan, uint16_t nchannels)
+void ccl_describe_launch_now(const struct ccl_set *set, const struct ccl_plan *plan,
+                             uint16_t nchannels)
 {
     char name[NAME_BYTES], how[LIST_BYTES], ranks[LIST_BYTES], join[LIST_BYTES];
     char estimate[32] = "not estimated";
-    if (!ccl_log_on(CCL_LOG_TUNING)) return;
     const struct ccl_exec *exec = set->exec;
     const struct ccl_op *op = &set->members[set->last].record.op;
     uint64_t bytes = ccl_launch_bytes(op);
