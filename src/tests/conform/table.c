@@ -19,11 +19,6 @@ static const char *const names[] = {
 
 /* Functions whose rows are still to come; a name goes with the third of them. */
 static const char *const awaited[] = {
-    "ncclCommSplit",
-    "ncclCommShrink",
-    "ncclCommGetUniqueId",
-    "ncclCommGrow",
-    "ncclCommRevoke",
     "ncclCommSuspend",
     "ncclCommResume",
     "ncclCommMemStats",
