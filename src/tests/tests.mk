@@ -320,6 +320,7 @@ conform_api_SRCS += src/tests/conform/info.c
 conform_api_SRCS += src/tests/conform/later.c
 conform_api_SRCS += src/tests/conform/life.c
 conform_api_SRCS += src/tests/conform/memory.c
+conform_api_SRCS += src/tests/conform/simulate.c
 conform_api_SRCS += src/tests/conform/require.c
 conform_api_SRCS += src/tests/conform/table.c
 conform_api_SRCS += src/tests/conform/world.c

@@ -39,8 +39,7 @@ LATER(ncclCommWindowRegister,
 LATER(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win), NO_OUT)
 LATER(ncclWinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void **outUserPtr), OUT(outUserPtr))
 
-/* Estimates and one-sided operations. */
-LATER(ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo), NO_OUT)
+/* One-sided operations. */
 LATER(ncclPutSignal,
       (const void *localbuff, size_t count, ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
        size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,

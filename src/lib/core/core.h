@@ -127,6 +127,9 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op);
 /* ---- groups: thread-local ---- */
 ncclResult_t ccl_group_start(void);
 ncclResult_t ccl_group_end(void);
+/* Ends the group without running it and estimates how long it would take (core/simulate.c). NULL:
+ * runs it. */
+ncclResult_t ccl_group_simulate(ncclSimInfo_t *info);
 /* Records that a call inside a group failed, so that the outermost end returns it (the first
  * failure wins) and drops the group's work. Without an open group it does nothing.
  * Returns `code`. Every api entry point that may be called in a group ends with it. */

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "core/ledger.h"
 #include "core/plan.h"
@@ -442,11 +441,6 @@ ncclResult_t ccl_zones_settle(struct ccl_clique *clique, uint8_t link)
         ccl_device()->leave(before);
         TRY(rc);
     }
-    static const char *const kinds[] = {"memory of the host", "peers out of sight", "peer access",
-                                        "peer access with atomics"};
-    CCL_INFO(CCL_LOG_INIT, "%u executors, %u channels, %u lanes, slots of %u bytes: %s",
-             clique->topo->nexecs, clique->nchannels, zones->shape.nlanes, clique->slot_bytes,
-             kinds[link]);
     return ncclSuccess;
 }
 
