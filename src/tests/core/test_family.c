@@ -2,6 +2,7 @@
  * wrong, who is missing, and what an abort does to them. */
 #define _GNU_SOURCE
 #include "core/kit.h"
+#include "unit/memory.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -398,7 +399,7 @@ static void grow_in_thread(void *arg, int r)
         CHECK_OK(ncclCommGrow(all->kit->ranks[r].comm, all->nranks, id, -1, &all->comms[r], NULL));
         return;
     }
-    CHECK_OK(chorus_devices()->set(r % all->kit->ndevices));
+    CHECK_OK(chorus_devices()->set(test_device(r % all->kit->ndevices)));
     CHECK_OK(ncclCommGrow(NULL, all->nranks, &all->id, r, &all->comms[r], NULL));
 }
 
