@@ -38,7 +38,7 @@ static void child_teams(void)
         CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 30, RLIM_INFINITY}), 0);
     proc_mark();
     proc_open(&kit, LOCAL, COUNT);
-    for (int i = 0; i < LOCAL; i++) check_rank(&kit.ranks[i], env_number("CORE_SIZE"));
+    for (int i = 0; i < LOCAL; i++) check_rank(&kit.ranks[i], env_number("CORE_TEAM"));
     kit_close(&kit);
     proc_check_mark();
 }
@@ -46,7 +46,7 @@ static void child_teams(void)
 static void expect_size(int size, int poor, const char *bound)
 {
     char size_text[32], poor_text[32];
-    snprintf(size_text, sizeof size_text, "CORE_SIZE=%d", size);
+    snprintf(size_text, sizeof size_text, "CORE_TEAM=%d", size);
     snprintf(poor_text, sizeof poor_text, "CORE_POOR=%d", poor);
     const char *const env[] = {size_text, poor_text, bound, NULL};
     struct procs procs;
