@@ -319,6 +319,7 @@ conform_api_SRCS += src/tests/conform/require.c
 conform_api_SRCS += src/tests/conform/table.c
 conform_api_SRCS += src/tests/conform/world.c
 conform_api_SRCS += src/tests/conform/wrong_device.c
+conform_api_SRCS += src/tests/conform/wrong_family.c
 conform_api_SRCS += src/tests/conform/wrong_life.c
 conform_api_SRCS += src/tests/conform/wrong_ops.c
 
