@@ -166,6 +166,7 @@ CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 CORE_TESTS += test_reach
 CORE_TESTS += test_reach_faults
+CORE_TESTS += test_suspend
 test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
@@ -192,6 +193,7 @@ test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_suspend_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # A GPU that is simulated, in place of the CUDA device, and the tests that run on it: FOLDER/NAME
 # stands for src/tests/FOLDER/NAME.c, whose further sources are named where it is listed above or
@@ -215,6 +217,7 @@ SIM_GPU_TESTS += core/test_order
 SIM_GPU_TESTS += core/test_p2p
 SIM_GPU_TESTS += core/test_process
 SIM_GPU_TESTS += core/test_process_faults
+SIM_GPU_TESTS += core/test_suspend
 SIM_GPU_TESTS += gpu/test_gates
 SIM_GPU_TESTS += gpu/test_mixed
 SIM_GPU_TESTS += gpu/test_random
@@ -320,6 +323,7 @@ conform_api_SRCS += src/tests/conform/info.c
 conform_api_SRCS += src/tests/conform/later.c
 conform_api_SRCS += src/tests/conform/life.c
 conform_api_SRCS += src/tests/conform/memory.c
+conform_api_SRCS += src/tests/conform/simulate.c
 conform_api_SRCS += src/tests/conform/require.c
 conform_api_SRCS += src/tests/conform/table.c
 conform_api_SRCS += src/tests/conform/world.c

@@ -15,4 +15,5 @@ borrow test_family
 borrow test_grow
 borrow test_life
 borrow test_nonblocking
+borrow test_suspend
 finish
