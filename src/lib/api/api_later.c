@@ -70,23 +70,6 @@ LATER(ncclSignal,
 LATER(ncclWaitSignal,
       (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), NO_OUT)
 
-/* Parameters. */
-LATER(ncclParamBind, (ncclParamHandle_t * out, const char *key), OUT(out))
-LATER(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), OUT(out))
-LATER(ncclParamGetI16, (ncclParamHandle_t h, int16_t *out), OUT(out))
-LATER(ncclParamGetI32, (ncclParamHandle_t h, int32_t *out), OUT(out))
-LATER(ncclParamGetI64, (ncclParamHandle_t h, int64_t *out), OUT(out))
-LATER(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out), OUT(out))
-LATER(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out), OUT(out))
-LATER(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out), OUT(out))
-LATER(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out), OUT(out))
-LATER(ncclParamGetStr, (ncclParamHandle_t h, const char **out), OUT(out))
-LATER(ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len), OUT(len))
-LATER(ncclParamGetParameter, (const char *key, const char **value, int *valueLen), OUT(value);
-      OUT(valueLen))
-LATER(ncclParamGetAllParameterKeys, (const char ***table, int *tableLen), OUT(table); OUT(tableLen))
-LATER_VALUE(void, ncclParamDumpAll, (void), )
-
 /* Host side of the device API. */
 LATER(ncclCommQueryProperties, (ncclComm_t comm, ncclCommProperties_t *props), NO_OUT)
 LATER(ncclDevCommCreate,

@@ -46,6 +46,6 @@ struct case_list {
     size_t ncases;
 };
 extern const struct case_list info_cases, export_cases, life_cases, config_cases, group_cases,
-    memory_cases, wrong_op_cases, wrong_life_cases, later_cases, disagree_cases;
+    memory_cases, param_cases, wrong_op_cases, wrong_life_cases, later_cases, disagree_cases;
 
 #endif
