@@ -20,6 +20,9 @@
 /* Checks one operation, hands it to core, and records a failure in the open group. */
 ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op *op);
 
+/* The calling thread's. */
+ncclResult_t ccl_api_current_device(int *device);
+
 /* "NCCL version 2.30.7+…", printed once by the first rank 0 that initialises. */
 extern const char ccl_api_banner[];
 

@@ -21,6 +21,11 @@ CCL_API(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * uniqueId))
     return ccl_unique_id(uniqueId);
 }
 
+ncclResult_t ccl_api_current_device(int *device)
+{
+    return ccl_device()->base.get(device);
+}
+
 /* One call of an init function with an id. */
 struct init_call {
     const char *function;
@@ -41,7 +46,6 @@ static void print_banner_once(void)
 
 static ncclResult_t check_init(const struct init_call *call)
 {
-    static const ncclUniqueId zero;
     const char *function = call->function;
     TRY(ccl_argcheck_pointer(call->comm, function, "comm"));
     *call->comm = NULL;
@@ -54,10 +58,7 @@ static ncclResult_t check_init(const struct init_call *call)
         return ccl_err(ncclInvalidArgument, "%s: nId %d is not in [1, %d]", function, call->nids,
                        call->nranks);
     TRY(ccl_argcheck_pointer(call->ids, function, "commIds"));
-    if (memcmp(call->ids, &zero, sizeof zero) == 0)
-        return ccl_err(ncclInvalidArgument,
-                       "%s: commId is all zero bytes, not an id from ncclGetUniqueId", function);
-    return ncclSuccess;
+    return ccl_argcheck_id(call->ids, function, "commId");
 }
 
 static ncclResult_t start_init(const struct init_call *call)
@@ -71,7 +72,7 @@ static ncclResult_t start_init(const struct init_call *call)
         .function = call->function,
     };
     TRY(ccl_config_read(call->config, &args));
-    TRY(ccl_device()->base.get(&args.device));
+    TRY(ccl_api_current_device(&args.device));
     if (call->rank == 0) print_banner_once();
     return ccl_comm_init(&args);
 }
@@ -144,6 +145,7 @@ static ncclResult_t init_ranks(ncclComm_t *comms, int ndev, const int *devlist, 
 {
     struct ccl_init_args args = {.nranks = ndev, .function = "ncclCommInitAll"};
     TRY(ccl_config_read(NULL, &args));
+    args.config.blocking = 1;
     TRY(ccl_unique_id(&args.id));
     print_banner_once();
     struct ccl_init_args *all;

@@ -33,21 +33,6 @@ static ncclResult_t refuse(const char *function)
         return value;                                                                              \
     }
 
-/* Communicators made from communicators. */
-LATER(ncclCommRevoke, (ncclComm_t comm, int revokeFlags), NO_OUT)
-LATER(ncclCommSplit,
-      (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-      OUT(newcomm))
-LATER(ncclCommShrink,
-      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
-       ncclConfig_t *config, int shrinkFlags),
-      OUT(newcomm))
-LATER(ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId), NO_OUT)
-LATER(ncclCommGrow,
-      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
-       ncclConfig_t *config),
-      OUT(newcomm))
-
 /* Windows, suspension, statistics. */
 LATER(ncclCommWindowRegister,
       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), OUT(win))

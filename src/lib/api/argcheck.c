@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <strings.h>
 
+#include <string.h>
+
 /* On which ranks a buffer is used. */
 enum use { USED, AT_ROOT, UNUSED };
 
@@ -46,6 +48,14 @@ ncclResult_t ccl_argcheck_pointer(const void *pointer, const char *function, con
 {
     if (pointer != NULL) return ncclSuccess;
     return ccl_err(ncclInvalidArgument, "%s: %s is NULL", function, argument);
+}
+
+ncclResult_t ccl_argcheck_id(const ncclUniqueId *id, const char *function, const char *argument)
+{
+    static const ncclUniqueId zero;
+    if (memcmp(id, &zero, sizeof zero) != 0) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: %s is all zero bytes, not an id from ncclGetUniqueId",
+                   function, argument);
 }
 
 ncclResult_t ccl_argcheck_ready(ncclComm_t comm, const char *function)

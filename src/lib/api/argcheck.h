@@ -32,6 +32,9 @@ ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op);
 /* ncclInvalidArgument "function: argument is NULL". */
 ncclResult_t ccl_argcheck_pointer(const void *pointer, const char *function, const char *argument);
 
+/* An id that was never filled in is ncclInvalidArgument. */
+ncclResult_t ccl_argcheck_id(const ncclUniqueId *id, const char *function, const char *argument);
+
 /* A live communicator that accepts calls. */
 ncclResult_t ccl_argcheck_ready(ncclComm_t comm, const char *function);
 

@@ -94,8 +94,6 @@ static ncclResult_t check_ranges(ncclConfig_t *config, const char *function)
     if (config->minCTAs != UNDEF && config->maxCTAs != UNDEF && config->minCTAs > config->maxCTAs)
         return ccl_err(ncclInvalidArgument, "%s: config.minCTAs %d exceeds config.maxCTAs %d",
                        function, config->minCTAs, config->maxCTAs);
-    if (config->blocking == 0)
-        return ccl_err(ncclInvalidUsage, "%s: config.blocking 0 is not supported", function);
     return ncclSuccess;
 }
 
@@ -152,6 +150,8 @@ static void apply_variables(ncclConfig_t *config)
     int least = either(CCL_PARAM_MIN_CTAS, CCL_PARAM_MIN_NCHANNELS);
     int most = either(CCL_PARAM_MAX_CTAS, CCL_PARAM_MAX_NCHANNELS);
     pthread_once(&policy_once, read_policy);
+    if (ccl_param_int(CCL_PARAM_COMM_BLOCKING) >= 0)
+        config->blocking = (int)ccl_param_int(CCL_PARAM_COMM_BLOCKING);
     if (cta_policy != UNDEF) config->CTAPolicy = cta_policy;
     if (most != 0 && config->maxCTAs > most) config->maxCTAs = most;
     if (least != 0 && config->minCTAs < least) config->minCTAs = least;

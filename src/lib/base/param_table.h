@@ -37,6 +37,9 @@ CCL_PARAM_TEXT(CHECK_MODE, "NCCL_CHECK_MODE", 0,
                "DEFAULT: as NCCL_CHECK_POINTERS says")
 CCL_PARAM_INT(CHECK_POINTERS, "NCCL_CHECK_POINTERS", 0, 0, 1,
               "1: calls examine their buffers (docs/environment.md)")
+CCL_PARAM_INT(COMM_BLOCKING, "NCCL_COMM_BLOCKING", -1, -1, 1,
+              "0: calls that wait for other ranks return ncclInProgress, 1: they block; -1: as the "
+              "communicator's configuration says")
 CCL_PARAM_TEXT(COMM_ID, "NCCL_COMM_ID", 0, "host:port of the root; replaces the id's address")
 CCL_PARAM_TEXT(CONF_FILE, "NCCL_CONF_FILE", 0,
                "file of KEY=VALUE lines that stand for variables (docs/environment.md); unset: "

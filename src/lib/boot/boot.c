@@ -48,11 +48,15 @@ ncclResult_t ccl_boot_make_id(ncclUniqueId *out)
 {
     struct ccl_boot_id id;
     const char *fixed = ccl_param_text(CCL_PARAM_COMM_ID);
-    if (fixed != NULL) {
-        TRY(ccl_boot_id_fixed(fixed, &id));
-        ccl_boot_id_pack(&id, out);
-        return ncclSuccess;
-    }
+    if (fixed == NULL) return ccl_boot_make_own_id(out);
+    TRY(ccl_boot_id_fixed(fixed, &id));
+    ccl_boot_id_pack(&id, out);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_boot_make_own_id(ncclUniqueId *out)
+{
+    struct ccl_boot_id id;
     memset(&id, 0, sizeof id);
     TRY(ccl_netif_pick(&id.root));
     TRY(ccl_rng_fill(id.secret, sizeof id.secret));

@@ -25,6 +25,9 @@ struct ccl_boot;
  * lookup of a host name in NCCL_COMM_ID. Any thread. */
 ncclResult_t ccl_boot_make_id(ncclUniqueId *id);
 
+/* The same for ranks that know each other already: never at the address of NCCL_COMM_ID. */
+ncclResult_t ccl_boot_make_own_id(ncclUniqueId *id);
+
 /* Says that no rank will use the id any more, whose session has failed or never began: its root
  * ends now and not at the deadline. Does not wait for that. */
 void ccl_boot_drop_id(const ncclUniqueId *id);

@@ -48,21 +48,52 @@ ncclResult_t ccl_mesh_lost(const struct ccl_mesh_peer *peer, int code)
 
 static void judge(struct ccl_mesh_peer *peer, ncclResult_t code, const char *text)
 {
+    const struct ccl_mesh *mesh = peer->mesh;
+    if (!peer->judged && mesh->events.fate != NULL)
+        mesh->events.fate(mesh->context, peer->proc, code, text);
     peer->judged = 1;
-    peer->mesh->event(peer->mesh->context, peer->proc, code, text);
 }
 
-/* Judges a peer by the frame that has come, or by why none comes. EAGAIN: no news. */
-static int hear_frame(struct ccl_mesh_peer *peer)
+static void take_frame(struct ccl_mesh_peer *peer, const struct ccl_wire_head *head)
+{
+    const struct ccl_mesh *mesh = peer->mesh;
+    const uint8_t *payload = peer->bytes + CCL_WIRE_HEAD_BYTES;
+    if (head->type == CCL_WIRE_LEAVE) {
+        char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
+        snprintf(text, sizeof text, "%s closed its communicator", ccl_mesh_who(peer, who));
+        judge(peer, ncclSuccess, text);
+        peer->over = 1;
+    } else if (head->type == CCL_WIRE_FAIL) {
+        struct ccl_wire_fail fail;
+        ccl_wire_get_fail(payload, head->length_bytes, &fail);
+        judge(peer, (ncclResult_t)fail.code, fail.text);
+    } else if (mesh->events.letter != NULL) {
+        struct ccl_wire_letter letter;
+        ccl_wire_get_letter(payload, &letter);
+        mesh->events.letter(mesh->context, peer->proc, &letter);
+    }
+}
+
+/* Takes all frames that have come; returns 0 after the last one, else why none comes: EAGAIN when
+ * there is no news yet. */
+static int hear_frames(struct ccl_mesh_peer *peer)
 {
     struct ccl_wire_rule rule = {.key = peer->link.key,
-                                 .sequence = peer->link.received,
-                                 .allowed =
-                                     CCL_WIRE_BIT(CCL_WIRE_FAIL) | CCL_WIRE_BIT(CCL_WIRE_LEAVE)};
-    struct ccl_wire_head head;
-    for (;;) {
+                                 .allowed = CCL_WIRE_BIT(CCL_WIRE_FAIL) |
+                                            CCL_WIRE_BIT(CCL_WIRE_LEAVE) |
+                                            CCL_WIRE_BIT(CCL_WIRE_LETTER)};
+    while (!peer->over) {
+        struct ccl_wire_head head;
+        rule.sequence = peer->link.received;
         enum ccl_wire_verdict verdict = ccl_wire_parse(peer->bytes, peer->have, &rule, &head);
-        if (verdict == CCL_WIRE_OK) break;
+        if (verdict == CCL_WIRE_OK) {
+            size_t whole = CCL_WIRE_HEAD_BYTES + head.length_bytes;
+            take_frame(peer, &head);
+            peer->link.received++;
+            peer->have -= whole;
+            memmove(peer->bytes, peer->bytes + whole, peer->have);
+            continue;
+        }
         if (verdict != CCL_WIRE_MORE) return EBADMSG;
         size_t got;
         int code = ccl_sock_recv_some(peer->link.fd, peer->bytes + peer->have,
@@ -70,24 +101,16 @@ static int hear_frame(struct ccl_mesh_peer *peer)
         if (code != 0) return code;
         peer->have += got;
     }
-    if (head.type == CCL_WIRE_LEAVE) {
-        char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
-        snprintf(text, sizeof text, "%s closed its communicator", ccl_mesh_who(peer, who));
-        judge(peer, ncclSuccess, text);
-        return 0;
-    }
-    struct ccl_wire_fail fail;
-    ccl_wire_get_fail(peer->bytes + CCL_WIRE_HEAD_BYTES, head.length_bytes, &fail);
-    judge(peer, (ncclResult_t)fail.code, fail.text);
     return 0;
 }
 
 /* `ended`: the process is known to be gone, so what its link holds now is all there is. */
 static int hear(struct ccl_mesh_peer *peer, int ended)
 {
+    const struct ccl_mesh *mesh = peer->mesh;
     char who[CCL_MESH_WHO_BYTES], text[CCL_MESH_WHO_BYTES + 64];
-    if (peer->judged) return 0;
-    int code = hear_frame(peer);
+    if (peer->over) return 0;
+    int code = hear_frames(peer);
     if (code == EAGAIN && !ended) return 1;
     if (code == EBADMSG) {
         snprintf(text, sizeof text, "a damaged message came from %s", ccl_mesh_who(peer, who));
@@ -96,6 +119,8 @@ static int hear(struct ccl_mesh_peer *peer, int ended)
         death_text(peer, text, sizeof text);
         judge(peer, ncclRemoteError, text);
     }
+    peer->over = 1;
+    if (mesh->events.over != NULL) mesh->events.over(mesh->context, peer->proc);
     return 0;
 }
 
@@ -114,9 +139,10 @@ static int nwatches(const struct ccl_mesh_peer *peer)
     return peer->pidfd >= 0 ? 2 : 1;
 }
 
-ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *context)
+ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, const struct ccl_mesh_events *events,
+                            void *context)
 {
-    mesh->event = event;
+    mesh->events = *events;
     mesh->context = context;
     for (int proc = 0; proc < mesh->nprocs; proc++) {
         struct ccl_mesh_peer *peer = &mesh->peers[proc];
@@ -132,9 +158,10 @@ ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *
 
 /* ---- telling and closing ---- */
 
-/* One frame, at once or never. A frame that went in part would spoil the link, so the link ends. */
-static void send_now(struct ccl_mesh_peer *peer, unsigned type, const uint8_t *payload,
-                     size_t size_bytes)
+/* One frame, at once or never: 0 or the errno value. A frame that went in part would spoil the
+ * link, so the link ends. */
+static int send_now(struct ccl_mesh_peer *peer, unsigned type, const uint8_t *payload,
+                    size_t size_bytes)
 {
     uint8_t frame[CCL_WIRE_HEAD_BYTES + CCL_WIRE_FAIL_BYTES];
     struct ccl_wire_head what = {type, size_bytes};
@@ -143,7 +170,9 @@ static void send_now(struct ccl_mesh_peer *peer, unsigned type, const uint8_t *p
     size_t whole = CCL_WIRE_HEAD_BYTES + size_bytes, done;
     int code = ccl_sock_send_some(peer->link.fd, frame, whole, &done);
     if (code == 0) peer->link.sent++;
-    if (code == 0 && done < whole) shutdown(peer->link.fd, SHUT_WR);
+    if (code != 0 || done == whole) return code;
+    shutdown(peer->link.fd, SHUT_WR);
+    return EPIPE;
 }
 
 static void send_all_now(struct ccl_mesh *mesh, unsigned type, const uint8_t *payload,
@@ -151,7 +180,7 @@ static void send_all_now(struct ccl_mesh *mesh, unsigned type, const uint8_t *pa
 {
     pthread_mutex_lock(&mesh->lock);
     for (int proc = 0; proc < mesh->nprocs; proc++)
-        if (mesh->peers[proc].up) send_now(&mesh->peers[proc], type, payload, size_bytes);
+        if (mesh->peers[proc].up) (void)send_now(&mesh->peers[proc], type, payload, size_bytes);
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -161,6 +190,19 @@ void ccl_mesh_tell(struct ccl_mesh *mesh, ncclResult_t code, const char *text)
     struct ccl_wire_fail fail = {.code = (uint32_t)code};
     snprintf(fail.text, sizeof fail.text, "%s", text);
     send_all_now(mesh, CCL_WIRE_FAIL, payload, ccl_wire_put_fail(payload, &fail));
+}
+
+ncclResult_t ccl_mesh_write(struct ccl_mesh *mesh, int proc, const struct ccl_wire_letter *letter)
+{
+    uint8_t payload[CCL_WIRE_LETTER_BYTES];
+    char who[CCL_MESH_WHO_BYTES];
+    struct ccl_mesh_peer *peer = &mesh->peers[proc];
+    ccl_wire_put_letter(payload, letter);
+    pthread_mutex_lock(&mesh->lock);
+    int code = peer->up ? send_now(peer, CCL_WIRE_LETTER, payload, sizeof payload) : EPIPE;
+    pthread_mutex_unlock(&mesh->lock);
+    if (code == 0) return ncclSuccess;
+    return ccl_err(ncclRemoteError, "a letter to %s: %s", ccl_mesh_who(peer, who), strerror(code));
 }
 
 void ccl_mesh_close(struct ccl_mesh *mesh)

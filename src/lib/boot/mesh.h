@@ -8,6 +8,7 @@
 #ifndef CCL_BOOT_MESH_H
 #define CCL_BOOT_MESH_H
 
+#include "boot/wire.h"
 #include "nccl.h"
 
 #include <stdatomic.h>
@@ -42,14 +43,27 @@ ncclResult_t ccl_mesh_swap_fd(struct ccl_mesh *mesh, int fd, int *fds);
 /* The same with a descriptor for each process. */
 ncclResult_t ccl_mesh_swap_fds(struct ccl_mesh *mesh, const int *given, int *fds);
 
-/* A peer's fate, given once per peer from the watcher thread. `code`: ncclRemoteError (died;
- * text says "rank 3 on host h (pid 71) ended without closing its communicator"), ncclSuccess
- * (left in order), or the error it told us (ccl_mesh_tell), with its text. */
-typedef void ccl_mesh_event(void *context, int proc, ncclResult_t code, const char *text);
+/* What comes from peers; all of it runs on the watcher thread and must not wait for anything: it
+ * holds up all meshes of the process. */
+struct ccl_mesh_events {
+    /* A peer's fate, given once per peer. `code`: ncclRemoteError (died; text says "rank 3 on host
+     * h (pid 71) ended without closing its communicator"), ncclSuccess (left in order), or the
+     * error it told us (ccl_mesh_tell), with its text. */
+    void (*fate)(void *context, int proc, ncclResult_t code, const char *text);
+    /* A letter (ccl_mesh_write). Letters of a peer come in order, also after it told an error. */
+    void (*letter)(void *context, int proc, const struct ccl_wire_letter *letter);
+    /* Nothing more comes from the peer; once, after its fate. */
+    void (*over)(void *context, int proc);
+};
 
-/* Starts the watch; the callback may come at once, until ccl_mesh_close has returned. It runs on
- * the watcher thread and must not wait for anything: it holds up all meshes of the process. */
-ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, ccl_mesh_event *event, void *context);
+/* Starts the watch; callbacks (NULL: not wanted) may come at once, until ccl_mesh_close has
+ * returned. */
+ncclResult_t ccl_mesh_watch(struct ccl_mesh *mesh, const struct ccl_mesh_events *events,
+                            void *context);
+
+/* Sends a letter to a process. Does not block: ncclRemoteError when the link takes none, because
+ * the peer has gone or leaves what it got unread. Any thread, between watch and close. */
+ncclResult_t ccl_mesh_write(struct ccl_mesh *mesh, int proc, const struct ccl_wire_letter *letter);
 
 /* Tells all peers that this process's communicator failed or was aborted. Does not block: a full
  * socket drops the message, the close that follows tells enough. Any

@@ -18,6 +18,7 @@ struct ccl_mesh_peer {
     int pid;                     /* 0: in another PID namespace */
     int pidfd;                   /* -1: none */
     int judged;                  /* its fate was given */
+    int over;                    /* nothing more comes */
     struct ccl_watch watches[2]; /* link.fd and pidfd */
     size_t have;
     uint8_t bytes[CCL_WIRE_HEAD_BYTES + CCL_WIRE_FAIL_BYTES]; /* frame that is being read */
@@ -33,7 +34,7 @@ struct ccl_mesh {
     struct ccl_door *door; /* NULL once connected */
     int nmissing;          /* peers that still have to connect to us */
     pthread_mutex_t lock;
-    ccl_mesh_event *event;
+    struct ccl_mesh_events events;
     void *context;
     struct ccl_mesh_peer peers[]; /* [nprocs]; the own entry is unused */
 };

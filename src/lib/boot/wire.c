@@ -21,6 +21,7 @@ static const struct {
     [CCL_WIRE_MESH_HELLO] = {CCL_WIRE_HELLO_BYTES, CCL_WIRE_HELLO_BYTES, 0},
     [CCL_WIRE_MESH_WELCOME] = {0, 0, 0},
     [CCL_WIRE_MESH_FD] = {0, 0, 0},
+    [CCL_WIRE_LETTER] = {CCL_WIRE_LETTER_BYTES, CCL_WIRE_LETTER_BYTES, 0},
 };
 
 const char *ccl_wire_verdict_text(enum ccl_wire_verdict verdict)
@@ -132,6 +133,25 @@ void ccl_wire_get_hello(const uint8_t in[CCL_WIRE_HELLO_BYTES], struct ccl_wire_
     hello->build = get(in + 32, 8);
     memcpy(hello->host, in + 40, CCL_WIRE_HOST_BYTES);
     clean_text(hello->host, sizeof hello->host);
+}
+
+void ccl_wire_put_letter(uint8_t out[CCL_WIRE_LETTER_BYTES], const struct ccl_wire_letter *letter)
+{
+    put(out, letter->from, 4);
+    put(out + 4, letter->to, 4);
+    put(out + 8, letter->nranks, 4);
+    memcpy(out + 12, letter->call, CCL_WIRE_CALL_BYTES);
+    memcpy(out + 12 + CCL_WIRE_CALL_BYTES, letter->id, CCL_WIRE_ID_BYTES);
+}
+
+void ccl_wire_get_letter(const uint8_t in[CCL_WIRE_LETTER_BYTES], struct ccl_wire_letter *letter)
+{
+    letter->from = (uint32_t)get(in, 4);
+    letter->to = (uint32_t)get(in + 4, 4);
+    letter->nranks = (uint32_t)get(in + 8, 4);
+    memcpy(letter->call, in + 12, CCL_WIRE_CALL_BYTES);
+    memcpy(letter->id, in + 12 + CCL_WIRE_CALL_BYTES, CCL_WIRE_ID_BYTES);
+    clean_text(letter->call, sizeof letter->call);
 }
 
 size_t ccl_wire_put_fail(uint8_t out[CCL_WIRE_FAIL_BYTES], const struct ccl_wire_fail *fail)

@@ -21,6 +21,8 @@ enum {
     CCL_WIRE_NONCE_BYTES = 16,
     CCL_WIRE_HOST_BYTES = 64,
     CCL_WIRE_TEXT_BYTES = 1024,    /* of a failure, with its end mark */
+    CCL_WIRE_CALL_BYTES = 32,      /* of a function's name, with its end mark */
+    CCL_WIRE_ID_BYTES = 128,       /* of an ncclUniqueId */
     CCL_WIRE_GATHER_BYTES = 65536, /* of one rank in an all-gather */
     CCL_WIRE_MAX_RANKS = 32768
 };
@@ -36,6 +38,7 @@ enum ccl_wire_type {
     CCL_WIRE_MESH_HELLO,    /* process -> process: struct ccl_wire_hello */
     CCL_WIRE_MESH_WELCOME,  /* process -> process: nothing */
     CCL_WIRE_MESH_FD,       /* process -> process: a descriptor rides along */
+    CCL_WIRE_LETTER,        /* process -> process: struct ccl_wire_letter */
     CCL_WIRE_NTYPES
 };
 #define CCL_WIRE_BIT(type) (1u << (type))
@@ -108,6 +111,20 @@ enum { CCL_WIRE_FAIL_BYTES = 4 + CCL_WIRE_TEXT_BYTES };
 /* Returns the payload's length, which depends on the text's. */
 size_t ccl_wire_put_fail(uint8_t out[CCL_WIRE_FAIL_BYTES], const struct ccl_wire_fail *fail);
 void ccl_wire_get_fail(const uint8_t *in, size_t size_bytes, struct ccl_wire_fail *fail);
+
+/* What a rank of a communicator tells another one of it: where those meet that take part in a
+ * call. */
+struct ccl_wire_letter {
+    uint32_t from, to;              /* ranks */
+    uint32_t nranks;                /* that meet */
+    char call[CCL_WIRE_CALL_BYTES]; /* function of the interface */
+    uint8_t id[CCL_WIRE_ID_BYTES];  /* ncclUniqueId of the session */
+};
+enum { CCL_WIRE_LETTER_BYTES = 12 + CCL_WIRE_CALL_BYTES + CCL_WIRE_ID_BYTES };
+
+void ccl_wire_put_letter(uint8_t out[CCL_WIRE_LETTER_BYTES], const struct ccl_wire_letter *letter);
+/* Any bytes are fine; the name comes out ended and printable. */
+void ccl_wire_get_letter(const uint8_t in[CCL_WIRE_LETTER_BYTES], struct ccl_wire_letter *letter);
 
 /* ---- keys ---- */
 

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/param.h"
-#include "boot/boot.h"
 #include "core/agree.h"
 #include "core/far.h"
 #include "core/launch.h"
@@ -21,7 +20,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ccl_clique *registry;
@@ -48,6 +46,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
     ccl_err(code, "%s", text);
     /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
     __atomic_store_n(&clique->words->abort, 1, __ATOMIC_RELEASE);
+    for (uint16_t r = 0; r < clique->topo->nranks; r++) atomic_store(&clique->halts[r], 1);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_lead_release(&clique->execs[e]);
     ccl_bell_ring(ccl_bell_self());
     if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
@@ -130,9 +129,7 @@ static ncclResult_t make_execs(struct ccl_clique *clique)
     return ccl_clique_is_whole(clique) ? ccl_reach_meet(clique, NULL) : ncclSuccess;
 }
 
-/* One process writes a board: others that have ranks of the executor write one of their own, which
- * nobody reads. */
-static void set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
+void ccl_clique_set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board)
 {
     int is_led_here = clique->topo->proc_of_exec[e] == clique->proc;
     clique->boards[e] = board;
@@ -148,7 +145,7 @@ static ncclResult_t make_boards(struct ccl_clique *clique)
     TRY(CCL_NEW(&clique->boards, nexecs));
     TRY(CCL_NEW(&clique->own_boards, nexecs));
     if (!ccl_clique_is_whole(clique)) return ncclSuccess;
-    for (uint16_t e = 0; e < nexecs; e++) set_board(clique, e, &clique->own_boards[e]);
+    for (uint16_t e = 0; e < nexecs; e++) ccl_clique_set_board(clique, e, &clique->own_boards[e]);
     return ncclSuccess;
 }
 
@@ -180,6 +177,7 @@ static void free_clique(struct ccl_clique *clique)
 {
     if (clique == NULL) return;
     ccl_mesh_close(clique->mesh);
+    ccl_letters_close(&clique->letters);
     ccl_zones_close(clique);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         ccl_lead_close(&clique->execs[e]);
@@ -207,6 +205,7 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->boards);
     ccl_free(clique->own_boards);
     ccl_free(clique->left);
+    ccl_free(clique->halts);
     ccl_free(clique->execs);
     ccl_program_free(clique->programs);
     ccl_topo_free(clique->topo);
@@ -241,12 +240,11 @@ static int least_capability(const struct ccl_peer *peers, int nranks)
     return least;
 }
 
-/* Of host devices; GPUs agree on theirs later (core/zones.h). */
-static uint16_t host_channels(const struct ccl_clique *clique)
+uint16_t ccl_clique_channels(const struct ccl_clique *clique, uint16_t usual, uint16_t most)
 {
-    int64_t asked = ccl_param_int(CCL_PARAM_CHANNELS);
-    if (asked == 0) asked = clique->min_channels;
-    uint16_t n = asked < CCL_NCHANNELS ? (uint16_t)asked : CCL_NCHANNELS;
+    uint16_t n = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
+    if (n == 0) n = usual > clique->min_channels ? usual : clique->min_channels;
+    if (n > most) n = most;
     return n < clique->max_channels ? n : clique->max_channels;
 }
 
@@ -270,17 +268,20 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
     const struct ccl_topo *topo = clique->topo;
     size_t nprocs = topo->nprocs;
+    TRY_GOTO(rc, ccl_letters_open(&clique->letters, nprocs), fail);
     clique->proc = topo->proc_of[rank];
     clique->slot_bytes = ccl_clique_slot_bytes();
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->max_channels = fewest_channels(peers, nranks);
     clique->min_channels = asked_channels(peers, nranks, clique->max_channels);
     clique->capability = least_capability(peers, nranks);
-    clique->nchannels = host_channels(clique);
+    clique->nchannels =
+        ccl_clique_channels(clique, 1, CCL_NCHANNELS); /* GPUs agree on theirs later */
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
+    TRY_GOTO(rc, ccl_alloc((void **)&clique->halts, topo->nranks, sizeof *clique->halts), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
@@ -359,111 +360,7 @@ void ccl_clique_detach(struct ccl_clique *clique)
     if (is_last) free_clique(clique);
 }
 
-/* ---- links to the other processes ---- */
-
-static ncclResult_t check_reach(const struct ccl_clique *clique)
-{
-    const struct ccl_topo *topo = clique->topo;
-    const struct ccl_peer *me = &topo->peers[topo->first_rank[clique->proc]];
-    for (uint16_t p = 0; p < topo->nprocs; p++) {
-        const struct ccl_peer *peer = &topo->peers[topo->first_rank[p]];
-        int same_host = peer->host_id == me->host_id, reached = 0;
-        for (int t = 0; t < CCL_NTRANSPORTS; t++)
-            reached |= ccl_transports[t]->reach(p == clique->proc, same_host);
-        if (!reached)
-            return ccl_err(
-                ncclInvalidUsage, "no transport reaches rank %d on host %s from rank %d on host %s",
-                topo->first_rank[p], peer->host, topo->first_rank[clique->proc], me->host);
-    }
-    return ncclSuccess;
-}
-
-ncclResult_t ccl_clique_listen(struct ccl_clique *clique, struct ccl_boot *boot,
-                               const _Atomic uint32_t *abort_word)
-{
-    if (ccl_clique_is_whole(clique)) return ncclSuccess;
-    TRY(check_reach(clique));
-    struct ccl_mesh_args args = {
-        .nprocs = clique->topo->nprocs,
-        .self = clique->proc,
-        .first_rank = clique->topo->first_rank,
-        .boot = boot,
-        .abort_word = abort_word,
-    };
-    ccl_boot_secret(boot, args.secret);
-    return ccl_mesh_listen(&args, &clique->mesh);
-}
-
-/* A process that leaves while an operation still needs it shows up as a wait without end, which
- * chorus_comm_status names; leaving after the last operation is the normal case. */
-static void on_peer(void *context, int proc, ncclResult_t code, const char *text)
-{
-    struct ccl_clique *clique = context;
-    if (code == ncclSuccess)
-        __atomic_store_n(&clique->left[proc], 1, __ATOMIC_RELAXED);
-    else
-        ccl_clique_fail(clique, code, 0, "%s", text);
-}
-
-ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,
-                             ncclResult_t (*take)(struct ccl_clique *, int proc, int fd))
-{
-    int nprocs = clique->topo->nprocs;
-    int *fds;
-    TRY(CCL_NEW(&fds, (size_t)nprocs));
-    ncclResult_t rc = ccl_mesh_swap_fd(clique->mesh, fd, fds);
-    for (int p = 0; rc == ncclSuccess && p < nprocs; p++)
-        if (p != clique->proc) rc = take(clique, p, fds[p]);
-    for (int p = 0; p < nprocs; p++)
-        if (p != clique->proc && fds[p] > 0) close(fds[p]);
-    ccl_free(fds);
-    return rc;
-}
-
-static ncclResult_t take_segment(struct ccl_clique *clique, int proc, int fd)
-{
-    for (int t = 0; t < CCL_NTRANSPORTS; t++)
-        if (ccl_transports[t]->attach != NULL)
-            TRY(ccl_transports[t]->attach(clique->transports[t], proc, fd));
-    return ncclSuccess;
-}
-
-static ncclResult_t take_bell(struct ccl_clique *clique, int proc, int fd)
-{
-    return ccl_bell_map(fd, &clique->bells[proc]);
-}
-
-ncclResult_t ccl_clique_connect(struct ccl_clique *clique)
-{
-    if (ccl_clique_is_whole(clique)) return ncclSuccess;
-    struct ccl_arena arena;
-    ccl_device()->arena(&arena);
-    TRY(ccl_mesh_connect(clique->mesh));
-    for (int t = 0; t < CCL_NTRANSPORTS; t++)
-        if (ccl_transports[t]->share != NULL) {
-            int fd = ccl_transports[t]->share(clique->transports[t]);
-            TRY(ccl_clique_swap(clique, fd, take_segment));
-            TRY(ccl_reach_meet(clique, ccl_transports[t]->common(clique->transports[t])));
-        }
-    for (uint16_t e = 0; e < clique->topo->nexecs; e++)
-        for (int t = 0; t < CCL_NTRANSPORTS; t++)
-            if (ccl_transports[t]->board != NULL)
-                set_board(clique, e, ccl_transports[t]->board(clique->transports[t], e));
-    if (ccl_bell_self_fd() < 0)
-        return ccl_err(ncclSystemError, "no memfd for the doorbell of this process");
-    TRY(ccl_clique_swap(clique, ccl_bell_self_fd(), take_bell));
-    if (ccl_reach_has_arenas(clique)) {
-        TRY(ccl_clique_swap(clique, arena.fd, ccl_reach_take));
-        ccl_reach_tell(clique);
-    }
-    return ccl_lead_connect(clique);
-}
-
-ncclResult_t ccl_clique_watch(struct ccl_clique *clique)
-{
-    return ccl_clique_is_whole(clique) ? ncclSuccess
-                                       : ccl_mesh_watch(clique->mesh, on_peer, clique);
-}
+/* ---- connections ---- */
 
 /* Inside a process all memory is in reach, and what does not fit the line is fetched. */
 static void set_home(const struct ccl_clique *clique, struct ccl_conn *conn, int same_process,

@@ -16,6 +16,7 @@
 #include "core/chain.h"
 #include "core/core.h"
 #include "core/gated.h"
+#include "core/session.h"
 #include "core/track.h"
 #include "device/device.h"
 #include "kernel/cuda_conn.h"
@@ -173,6 +174,7 @@ struct ccl_clique {
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
     struct ccl_mesh *mesh;        /* NULL in a single process */
+    struct ccl_letters letters;   /* core/session.h */
 
     /* core/reach.c */
     void *own_meeting;                    /* where executors meet in a single process */
@@ -187,12 +189,16 @@ struct ccl_clique {
     struct ccl_words *words;
     _Atomic int error; /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
-    uint8_t *left; /* [nprocs] processes that closed their part in order */
+    uint8_t *left;           /* [nprocs] processes that closed their part in order */
+    _Atomic uint32_t *halts; /* [nranks] what calls of a rank that wait for others end by */
 };
 
 /* Makes or finds the clique of `key` and takes a reference. Every local rank calls it. */
 ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,
                                int rank, struct ccl_clique **out);
+/* Channels for connections: `usual` unless CHORUS_CHANNELS or a rank's configuration says
+ * otherwise, and no more than `most`. */
+uint16_t ccl_clique_channels(const struct ccl_clique *clique, uint16_t usual, uint16_t most);
 /* Bytes of a slot as the parameters say: NCCL_BUFFSIZE, else CHORUS_SLOT_BYTES. */
 uint32_t ccl_clique_slot_bytes(void);
 /* Drops a reference; the last one frees everything. */
@@ -212,6 +218,9 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 /* The stored failure, or ncclSuccess. */
 ncclResult_t ccl_clique_error(struct ccl_clique *clique);
 
+/* One process writes a board: others that have ranks of the executor write one of their own, which
+ * nobody reads. */
+void ccl_clique_set_board(struct ccl_clique *clique, uint16_t e, struct ccl_board *board);
 /* A new connection end of an executor (or rank) of this process, for one protocol; freed by the
  * caller. Lock of the clique held. */
 ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id *id,

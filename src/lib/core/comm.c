@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "core/jobs.h"
 #include "core/wait.h"
 
 #include <string.h>
@@ -13,25 +14,54 @@ static struct ncclComm *pool_head, *pool_tail;
 static int pool_count;
 enum { POOL_KEEPS = 64 };
 
-/* Where a handle may go; NO_MOVE: nowhere on this event. */
-#define NO_MOVE CCL_COMM_NSTATES
+/* Where a handle may go; an event that a state does not list is refused. */
+#define TO(state) (CCL_COMM_##state + 1)
 static const uint8_t moves[CCL_COMM_NSTATES][CCL_COMM_NEVENTS] = {
-    /*                       STARTED         FAILED         FINALIZE            FREED */
-    [CCL_COMM_FREE] = {NO_MOVE, NO_MOVE, NO_MOVE, NO_MOVE},
-    [CCL_COMM_STARTING] = {CCL_COMM_READY, CCL_COMM_FREE, NO_MOVE, NO_MOVE},
-    [CCL_COMM_READY] = {NO_MOVE, NO_MOVE, CCL_COMM_FINALIZED, CCL_COMM_FREE},
-    [CCL_COMM_FINALIZED] = {NO_MOVE, NO_MOVE, NO_MOVE, CCL_COMM_FREE},
+    [CCL_COMM_STARTING] = {[CCL_COMM_STARTED] = TO(READY),
+                           [CCL_COMM_FAILED] = TO(FREE),
+                           [CCL_COMM_BREAK] = TO(BROKEN)},
+    [CCL_COMM_READY] = {[CCL_COMM_FINALIZE] = TO(FINALIZED),
+                        [CCL_COMM_REVOKE] = TO(REVOKED),
+                        [CCL_COMM_FREED] = TO(FREE)},
+    [CCL_COMM_FINALIZED] = {[CCL_COMM_FREED] = TO(FREE)},
+    [CCL_COMM_REVOKED] = {[CCL_COMM_FREED] = TO(FREE)},
+    [CCL_COMM_BROKEN] = {[CCL_COMM_FREED] = TO(FREE)},
+};
+
+/* What a state answers to calls: queries, operations, calls that make a communicator of it, and
+ * its own moves when they are none of the table's. */
+static const struct {
+    const char *name;
+    ncclResult_t query, operation, parent, move;
+} answers[CCL_COMM_NSTATES] = {
+    [CCL_COMM_FREE] = {"freed", ncclInvalidArgument, ncclInvalidArgument, ncclInvalidArgument,
+                       ncclInvalidArgument},
+    [CCL_COMM_STARTING] = {"not initialised yet (its group has not ended, or it is in progress)",
+                           ncclInvalidArgument, ncclInvalidArgument, ncclInvalidArgument,
+                           ncclInvalidArgument},
+    [CCL_COMM_READY] = {"ready", ncclSuccess, ncclSuccess, ncclSuccess, ncclInvalidArgument},
+    [CCL_COMM_FINALIZED] = {"finalized", ncclSuccess, ncclInvalidUsage, ncclInvalidUsage,
+                            ncclInvalidArgument},
+    [CCL_COMM_REVOKED] = {"revoked", ncclSuccess, ncclInvalidUsage, ncclSuccess,
+                          ncclInvalidArgument},
+    [CCL_COMM_BROKEN] = {"not initialised: that failed", ncclInvalidArgument, ncclInvalidArgument,
+                         ncclInvalidArgument, ncclInvalidArgument},
 };
 
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event)
 {
     int from = atomic_load_explicit(&comm->state, memory_order_relaxed);
     do {
-        if (moves[from][event] == NO_MOVE) return ncclInvalidArgument;
+        if (moves[from][event] == 0) return answers[from].move;
         /* Release: a ready handle's fields are set before its state says so. */
-    } while (!atomic_compare_exchange_weak_explicit(&comm->state, &from, moves[from][event],
+    } while (!atomic_compare_exchange_weak_explicit(&comm->state, &from, moves[from][event] - 1,
                                                     memory_order_acq_rel, memory_order_relaxed));
     return ncclSuccess;
+}
+
+const char *ccl_comm_state_name(const struct ncclComm *comm)
+{
+    return answers[atomic_load_explicit(&comm->state, memory_order_relaxed)].name;
 }
 
 /* Relaxed: a mark publishes nothing; it only tells handles that have ended from others. */
@@ -111,25 +141,65 @@ int ccl_comm_is_starting(ncclComm_t comm)
     return atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING;
 }
 
-ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function)
+int ccl_comm_outlives(const struct ncclComm *comm)
 {
-    if (ccl_comm_is_starting(comm))
+    return atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_REVOKED;
+}
+
+/* What its state says, and whether a call is in progress. */
+static ncclResult_t answer_state(ncclComm_t comm, const char *function, ncclResult_t code)
+{
+    if (code != ncclSuccess)
+        return ccl_err(code, "%s: rank %d: comm %p is %s", function, comm->rank, (void *)comm,
+                       ccl_comm_state_name(comm));
+    if (ccl_jobs_busy(comm))
         return ccl_err(ncclInvalidArgument,
-                       "%s: comm %p is not initialised yet (its group has not ended)", function,
-                       (void *)comm);
+                       "%s: rank %d: an earlier call on comm %p is still in progress", function,
+                       comm->rank, (void *)comm);
+    return ncclSuccess;
+}
+
+/* The same, and its failure. */
+static ncclResult_t answer(ncclComm_t comm, const char *function, ncclResult_t code)
+{
+    TRY(answer_state(comm, function, code));
     ncclResult_t error = ccl_clique_error(comm->clique);
-    if (error == ncclSuccess) return ncclSuccess;
+    if (error == ncclSuccess || ccl_comm_outlives(comm)) return ncclSuccess;
     return ccl_err(error, "%s: rank %d: the communicator has failed: %s", function, comm->rank,
                    comm->clique->error_text);
 }
 
+/* Acquire pairs with ccl_comm_move: the fields of a ready handle are visible. */
+static int state_of(ncclComm_t comm)
+{
+    return atomic_load_explicit(&comm->state, memory_order_acquire);
+}
+
+ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function)
+{
+    return answer(comm, function, answers[state_of(comm)].query);
+}
+
 ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function)
 {
-    TRY(ccl_comm_known(comm, function));
-    if (atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_FINALIZED)
-        return ccl_err(ncclInvalidUsage, "%s: rank %d: comm %p is finalized", function, comm->rank,
-                       (void *)comm);
-    return ncclSuccess;
+    return answer(comm, function, answers[state_of(comm)].operation);
+}
+
+ncclResult_t ccl_comm_parent(ncclComm_t comm, const char *function)
+{
+    return answer(comm, function, answers[state_of(comm)].parent);
+}
+
+ncclResult_t ccl_comm_abortable(ncclComm_t comm, const char *function)
+{
+    return answer_state(comm, function, answers[state_of(comm)].parent);
+}
+
+void ccl_comm_inherit(ncclComm_t comm, struct ccl_init_args *child)
+{
+    child->config = comm->config;
+    memcpy(child->comm_name, comm->name, sizeof child->comm_name);
+    memcpy(child->net_name, comm->net_name, sizeof child->net_name);
 }
 
 int ccl_comm_nranks(ncclComm_t comm)

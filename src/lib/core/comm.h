@@ -7,6 +7,7 @@
 #ifndef CCL_CORE_COMM_H
 #define CCL_CORE_COMM_H
 
+#include "base/err.h"
 #include "core/clique.h"
 #include "core/core.h"
 
@@ -17,6 +18,8 @@ enum ccl_comm_state {
     CCL_COMM_STARTING,
     CCL_COMM_READY,
     CCL_COMM_FINALIZED,
+    CCL_COMM_REVOKED, /* its operations have ended; new communicators can be made of it */
+    CCL_COMM_BROKEN,  /* its initialisation failed behind its caller's back */
     CCL_COMM_NSTATES
 };
 
@@ -73,7 +76,18 @@ struct ncclComm {
     struct ccl_custom_op *ops;
     size_t nops;
     struct ccl_reg *regs;
-    pthread_mutex_t own_lock; /* guards ops and regs, for programs whose threads share a handle */
+    pthread_mutex_t own_lock; /* guards ops and regs, for programs whose threads share a handle, and
+                               * `making` */
+
+    _Atomic uint32_t inside; /* jobs that are running (core/jobs.h) */
+    struct ncclComm *making; /* what such a job initialises, core/session.h */
+    /* Jobs behind the caller's back. */
+    _Atomic int busy;
+    int has_worker;
+    pthread_t worker;
+    ncclResult_t job_result; /* of the latest, and why; written before `busy` ends */
+    char job_text[CCL_ERR_TEXT_BYTES];
+    ncclResult_t error_before; /* of one that was revoked */
     _Atomic uint64_t magic_end;
 };
 
@@ -88,7 +102,9 @@ void ccl_comm_drop(struct ncclComm *comm, struct ncclComm **handle);
 enum ccl_comm_event {
     CCL_COMM_STARTED,
     CCL_COMM_FAILED,
+    CCL_COMM_BREAK,
     CCL_COMM_FINALIZE,
+    CCL_COMM_REVOKE,
     CCL_COMM_FREED,
     CCL_COMM_NEVENTS
 };
@@ -97,8 +113,19 @@ enum ccl_comm_event {
 int ccl_comm_cancel(struct ncclComm *comm);
 /* Still being initialised. */
 int ccl_comm_is_starting(ncclComm_t comm);
+/* For texts: "already finalized". */
+const char *ccl_comm_state_name(const struct ncclComm *comm);
+/* New communicators can be made of it even though its operations have failed: it is revoked. */
+int ccl_comm_outlives(const struct ncclComm *comm);
 /* Moves the state, or ncclInvalidArgument when the table has no such move. */
 ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
+
+/* core/comm_init.c: the collective part of an initialisation, on any thread. When it fails, the
+ * handle is dropped or marked later: not before nobody is left who may cancel it. */
+ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args *args);
+/* core/comm_init.c: makes a communicator on this thread, for a call on `parent`, with which it ends
+ * (ccl_session_making); *args->comm is set when all is well. */
+ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args);
 
 /* Waits until the rank's kernels have retired or the communicator failed. */
 void ccl_comm_drain(struct ncclComm *comm);

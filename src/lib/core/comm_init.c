@@ -247,7 +247,7 @@ static void end_part(struct ncclComm *comm, int device)
     if (entered) ccl_device()->leave(before);
 }
 
-ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm)
+ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args *args)
 {
     struct init init = {.args = args, .comm = comm};
     const struct ccl_device_ops *device = ccl_device();
@@ -277,7 +277,7 @@ ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm
     return rc;
 }
 
-ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
+static ncclResult_t take_handle(const struct ccl_init_args *args, struct ncclComm **out)
 {
     struct ncclComm *comm;
     *args->comm = NULL;
@@ -288,9 +288,61 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     comm->config = args->config;
     memcpy(comm->name, args->comm_name, sizeof comm->name);
     memcpy(comm->net_name, args->net_name, sizeof comm->net_name);
-    /* Release: a thread that aborts the initialisation finds a whole handle here. */
+    *out = comm;
+    return ncclSuccess;
+}
+
+/* Release: a thread that aborts the initialisation, or has waited for it, finds a whole handle. */
+static void publish(const struct ccl_init_args *args, struct ncclComm *comm)
+{
     __atomic_store_n(args->comm, comm, __ATOMIC_RELEASE);
-    return ccl_group_add_init(args, comm);
+}
+
+static ncclResult_t run_init(struct ncclComm *comm, void *args)
+{
+    return ccl_comm_init_job(comm, args);
+}
+
+static void cancel_init(struct ncclComm *comm)
+{
+    (void)ccl_comm_cancel(comm);
+}
+
+/* Behind its caller's back the handle stays, to tell of the failure. */
+static void close_init(struct ncclComm *comm, void *args, ncclResult_t result)
+{
+    const struct ccl_init_args *init = args;
+    if (result == ncclSuccess) return;
+    if (ccl_jobs_busy(comm))
+        ccl_comm_move(comm, CCL_COMM_BREAK);
+    else
+        ccl_comm_drop(comm, init->comm);
+}
+
+_Static_assert(sizeof(struct ccl_init_args) <= CCL_JOB_BYTES, "a job has room for it");
+
+ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
+{
+    struct ccl_job job = {.run = run_init, .cancel = cancel_init, .over = close_init};
+    TRY(take_handle(args, &job.comm));
+    job.goes_on = !args->config.blocking;
+    memcpy(job.args, args, sizeof *args);
+    publish(args, job.comm);
+    return ccl_group_add_job(&job);
+}
+
+ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args)
+{
+    struct ncclComm *comm;
+    TRY(take_handle(args, &comm));
+    ccl_session_making(parent, comm);
+    ncclResult_t rc = ccl_comm_init_job(comm, args);
+    ccl_session_making(parent, NULL);
+    if (rc == ncclSuccess)
+        publish(args, comm);
+    else
+        ccl_comm_drop(comm, args->comm);
+    return rc;
 }
 
 void ccl_unique_id_drop(const ncclUniqueId *id)

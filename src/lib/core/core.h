@@ -54,8 +54,13 @@ ncclResult_t ccl_comm_check(ncclComm_t comm, const char *function);
 /* After ccl_comm_check, for queries: the stored asynchronous error, or ncclInvalidArgument while
  * the communicator initialises. */
 ncclResult_t ccl_comm_known(ncclComm_t comm, const char *function);
-/* The same for operations: also ncclInvalidUsage once it is finalized. */
+/* The same for operations: also ncclInvalidUsage once it is finalized or revoked. */
 ncclResult_t ccl_comm_ready(ncclComm_t comm, const char *function);
+/* The same for calls that make a communicator of it, which a revoked one allows. */
+ncclResult_t ccl_comm_parent(ncclComm_t comm, const char *function);
+
+/* The same for calls that end its operations: a failure is no hindrance. */
+ncclResult_t ccl_comm_abortable(ncclComm_t comm, const char *function);
 
 int ccl_comm_nranks(ncclComm_t comm);
 int ccl_comm_rank(ncclComm_t comm);
@@ -74,10 +79,26 @@ struct ccl_init_args {
     char net_name[32];
 };
 ncclResult_t ccl_comm_init(const struct ccl_init_args *args);
+/* New communicators out of `comm`: at once, at the end of the open group, or behind the caller's
+ * back (ncclInProgress) when it does not block. `child`: what the call says of the new one; ranks
+ * and id are found here. Blocks until all that take part have called, see core/session.h. */
+ncclResult_t ccl_comm_split(ncclComm_t comm, int color, int key, const struct ccl_init_args *child);
+/* `excluded`: n ranks that do not call. aborts: revokes the communicator first. */
+ncclResult_t ccl_comm_shrink(ncclComm_t comm, const int *excluded, int n, int aborts,
+                             const struct ccl_init_args *child);
+/* An id that new ranks and one member, which coordinates, pass to grow. */
+ncclResult_t ccl_comm_unique_id(ncclComm_t comm, ncclUniqueId *id);
+ncclResult_t ccl_comm_grow(ncclComm_t comm, int coordinates, const struct ccl_init_args *child);
+/* Gives the new one its parent's configuration and names. */
+void ccl_comm_inherit(ncclComm_t comm, struct ccl_init_args *child);
+
 /* Initialises n ranks side by side and returns when all are ready, also inside an open group, of
  * which it is no part. On failure all n handles are NULL or were made and stay to be aborted. */
 ncclResult_t ccl_comm_init_all(const struct ccl_init_args *args, int n);
 ncclResult_t ccl_comm_finalize(ncclComm_t comm);
+/* Its operations end, here and on the peers, which get ncclInvalidUsage; communicators can still be
+ * made of it. ncclInvalidArgument when it is finalized or revoked already. */
+ncclResult_t ccl_comm_revoke(ncclComm_t comm, const char *function);
 ncclResult_t ccl_comm_destroy(ncclComm_t comm);
 ncclResult_t ccl_comm_abort(ncclComm_t comm);
 ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error);

@@ -1,5 +1,5 @@
-/* group.c: groups. Between start and end, calls only collect records and initialisations; the
- * outermost end runs the initialisations, then posts all records of each executor at once.
+/* group.c: groups. Between start and end, calls only collect records and jobs; the outermost end
+ * runs the jobs, then posts all records of each executor at once.
  *
  * A failing call inside a group is kept and returned by the outermost end, which then drops the
  * group's work.
@@ -8,35 +8,21 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/fault.h"
 #include "core/agree.h"
 #include "core/far.h"
+#include "core/jobs.h"
 #include "core/join.h"
 #include "core/mail.h"
 #include "core/meet.h"
 #include "core/messages.h"
 #include "core/pairs.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-struct job {
-    struct ccl_init_args args;
-    struct ncclComm *comm;
-    struct group *group;
-    pthread_t thread;
-    int started;
-    ncclResult_t result;
-    char text[CCL_ERR_TEXT_BYTES];
-};
-
 struct group {
     int depth;
     ncclResult_t failed; /* first failure of a call in the group */
     struct ccl_record *records;
     size_t nrecords, records_room;
-    struct job *jobs;
+    struct ccl_job *jobs;
     size_t njobs, jobs_room;
 };
 
@@ -81,96 +67,22 @@ ncclResult_t ccl_group_fail(ncclResult_t code)
     return code;
 }
 
-/* ---- initialisations ---- */
+/* ---- jobs ---- */
 
-/* A failed initialisation cannot be joined by its peers in this group: raises their abort flags. */
-static void cancel_others(struct job *failed)
+ncclResult_t ccl_group_add_job(const struct ccl_job *job)
 {
-    struct group *group = failed->group;
-    for (size_t i = 0; i < group->njobs; i++)
-        if (&group->jobs[i] != failed) ccl_comm_cancel(group->jobs[i].comm);
-}
-
-static void *run_job(void *argument)
-{
-    struct job *job = argument;
-    job->result = ccl_comm_init_job(&job->args, job->comm);
-    if (job->result == ncclSuccess) return NULL;
-    snprintf(job->text, sizeof job->text, "%s", ccl_err_last());
-    cancel_others(job);
-    return NULL;
-}
-
-/* How likely an error is the cause of the others: not when it tells of another rank's failure, and
- * least of all when the job was cancelled. */
-static int blame(ncclResult_t result)
-{
-    if (result == ncclInternalError) return 0;
-    return result == ncclRemoteError ? 1 : 2;
-}
-
-/* The first cause is the job that did not fail because of the others; its text is the last error.
- */
-static ncclResult_t find_cause(const struct group *group)
-{
-    const struct job *cause = NULL;
-    for (size_t i = 0; i < group->njobs; i++) {
-        const struct job *job = &group->jobs[i];
-        if (job->result == ncclSuccess) continue;
-        if (cause == NULL || blame(job->result) > blame(cause->result)) cause = job;
+    struct group own = {0}, *group = my_group.depth > 0 ? &my_group : &own;
+    ncclResult_t rc =
+        ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
+    if (rc != ncclSuccess) {
+        if (job->over != NULL) {
+            struct ccl_job dropped = *job;
+            dropped.over(dropped.comm, dropped.args, rc);
+        }
+        return rc;
     }
-    if (cause == NULL) return ncclSuccess;
-    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
-    return ccl_err(cause->result, "%s", cause->text);
-}
-
-/* One job runs here; several run side by side, since each waits for the others. */
-static ncclResult_t run_jobs(struct group *group)
-{
-    for (size_t i = 0; i < group->njobs; i++) group->jobs[i].group = group;
-    if (group->njobs == 1) run_job(&group->jobs[0]);
-    for (size_t i = 0; group->njobs > 1 && i < group->njobs; i++) {
-        struct job *job = &group->jobs[i];
-        int error =
-            CCL_FAULT("group-thread") ? EAGAIN : pthread_create(&job->thread, NULL, run_job, job);
-        job->started = error == 0;
-        if (job->started) continue;
-        job->result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s", job->args.rank,
-                              strerror(error));
-        snprintf(job->text, sizeof job->text, "%s", ccl_err_last());
-        cancel_others(job);
-    }
-    for (size_t i = 0; i < group->njobs; i++) {
-        struct job *job = &group->jobs[i];
-        if (job->started) pthread_join(job->thread, NULL);
-    }
-    /* Not before all have ended, since each may cancel the others. */
-    for (size_t i = 0; i < group->njobs; i++)
-        if (group->jobs[i].result != ncclSuccess)
-            ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
-    return find_cause(group);
-}
-
-/* Handles of initialisations that never ran. */
-static void drop_jobs(struct group *group)
-{
-    for (size_t i = 0; i < group->njobs; i++)
-        ccl_comm_drop(group->jobs[i].comm, group->jobs[i].args.comm);
-}
-
-ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm)
-{
-    struct group *group = &my_group;
-    ncclResult_t rc;
-    if (group->depth == 0)
-        rc = ccl_comm_init_job(args, comm);
-    else
-        rc = ccl_grow((void **)&group->jobs, group->njobs, &group->jobs_room, sizeof *group->jobs);
-    if (rc != ncclSuccess)
-        ccl_comm_drop(comm, args->comm);
-    else if (group->depth > 0)
-        group->jobs[group->njobs++] = (struct job){.args = *args, .comm = comm};
-    return rc;
+    group->jobs[group->njobs++] = *job;
+    return group == &own ? ccl_jobs_run(own.jobs, own.njobs) : ncclSuccess;
 }
 
 /* Runs the initialisations of one call, whatever group is open around it. */
@@ -317,10 +229,14 @@ ncclResult_t ccl_group_end(void)
     my_group = (struct group){0};
     ncclResult_t rc = group.failed;
     if (rc != ncclSuccess)
-        drop_jobs(&group);
+        ccl_jobs_drop(group.jobs, group.njobs, rc);
     else if (group.njobs > 0)
-        rc = run_jobs(&group);
-    if (rc == ncclSuccess && group.nrecords > 0) rc = post_all(group.records, group.nrecords);
+        rc = ccl_jobs_run(group.jobs, group.njobs);
+    int goes_on = rc == ncclInProgress;
+    if ((rc == ncclSuccess || goes_on) && group.nrecords > 0) {
+        ncclResult_t posted = post_all(group.records, group.nrecords);
+        if (posted != ncclSuccess) rc = posted;
+    }
     /* The array of records is kept for the thread's next group, up to a modest size. */
     if (group.records_room <= 256 && my_group.records == NULL) {
         my_group.records = group.records;
@@ -328,6 +244,5 @@ ncclResult_t ccl_group_end(void)
     } else {
         ccl_free(group.records);
     }
-    ccl_free(group.jobs);
     return rc;
 }

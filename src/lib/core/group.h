@@ -4,6 +4,7 @@
 #define CCL_CORE_GROUP_H
 
 #include "core/comm.h"
+#include "core/jobs.h"
 #include "core/redop.h"
 
 /* One operation of one rank, ready to be posted. */
@@ -13,16 +14,12 @@ struct ccl_record {
     uint64_t capture;           /* that the stream is part of; 0: it runs */
 };
 
-/* Adds an initialisation: run now without a group, else at the outermost end. */
-ncclResult_t ccl_group_add_init(const struct ccl_init_args *args, struct ncclComm *comm);
+/* Runs a job now without a group, else at the outermost end. */
+ncclResult_t ccl_group_add_job(const struct ccl_job *job);
 /* Adds an operation to the open group; opens one for the call when there is none. */
 ncclResult_t ccl_group_add(const struct ccl_record *record);
 
 /* Drops what the thread's open group holds of `comm`, which is about to end. */
 void ccl_group_forget(struct ncclComm *comm);
-
-/* core/comm_init.c: the collective part of an initialisation, on any thread. When it fails, the
- * caller drops the handle: not before nobody is left who may cancel it. */
-ncclResult_t ccl_comm_init_job(const struct ccl_init_args *args, struct ncclComm *comm);
 
 #endif

@@ -100,11 +100,7 @@ ncclResult_t ccl_zones_begin(struct ccl_clique *clique, uint8_t *nchannels)
     TRY(CCL_NEW(&zones->bases, topo->nexecs));
     TRY(CCL_NEW(&zones->rank_ends, topo->nranks));
     TRY(list_devices(clique, zones));
-    int64_t asked = ccl_param_int(CCL_PARAM_CHANNELS);
-    uint16_t most = asked > 0 ? (uint16_t)asked : CHANNELS_PAY;
-    if (asked == 0 && most < clique->min_channels) most = clique->min_channels;
-    if (most > CHANNELS_MOST) most = CHANNELS_MOST;
-    if (most > clique->max_channels) most = clique->max_channels;
+    uint16_t most = ccl_clique_channels(clique, CHANNELS_PAY, CHANNELS_MOST);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         struct ccl_exec *exec = &clique->execs[e];
         struct ccl_ledger_ask ask = ask_for(exec);

@@ -52,7 +52,6 @@ static void expect_refusal(ncclConfig_t *config, ncclResult_t code, const char *
     ROW(magic, ncclInvalidArgument, "magic 0x1 is not 0xcafebeef", magic, 1)                       \
     ROW(size_zero, ncclInvalidArgument, "size 0 is below 16", size, 0)                             \
     ROW(size_small, ncclInvalidArgument, "size 15 is below 16", size, 15)                          \
-    ROW(nonblocking, ncclInvalidUsage, "config.blocking 0", blocking, 0)                           \
     ROW(blocking_low, ncclInvalidArgument, "config.blocking -1 is not in [0, 1]", blocking, -1)    \
     ROW(blocking_high, ncclInvalidArgument, "config.blocking 2 is not in [0, 1]", blocking, 2)     \
     ROW(cga_low, ncclInvalidArgument, "config.cgaClusterSize -1 is below 0", cgaClusterSize, -1)   \

@@ -8,18 +8,12 @@ static int one_byte;
 static void *pointer;
 static ncclComm_t comm;
 static ncclWindow_t window;
-static ncclUniqueId id;
 static uint64_t number;
 static ncclTeam_t team;
 static ncclMultimemHandle_t multimem;
 
 /* ROW(function, (arguments)) */
 #define ROWS(ROW)                                                                                  \
-    ROW(ncclCommRevoke, (NULL, 0))                                                                 \
-    ROW(ncclCommSplit, (NULL, 0, 0, &comm, NULL))                                                  \
-    ROW(ncclCommShrink, (NULL, NULL, 0, &comm, NULL, 0))                                           \
-    ROW(ncclCommGetUniqueId, (NULL, &id))                                                          \
-    ROW(ncclCommGrow, (NULL, 2, &id, -1, &comm, NULL))                                             \
     ROW(ncclCommWindowRegister, (NULL, &one_byte, 1, &window, 0))                                  \
     ROW(ncclCommWindowDeregister, (NULL, NULL))                                                    \
     ROW(ncclWinGetUserPtr, (NULL, NULL, &pointer))                                                 \
@@ -54,7 +48,6 @@ static void dirty_outputs(void)
 /* Of the outputs, those that the call was given are clean; the others still are as they were. */
 static void check_outputs(void)
 {
-    CHECK(comm == NULL || comm == (ncclComm_t)(void *)&one_byte);
     CHECK_EQ(number, 0);
     CHECK_EQ(one_byte, 0);
 }
@@ -74,8 +67,6 @@ ROWS(FUNCTION)
 static void out_pointers_are_null(void)
 {
     dirty_outputs();
-    CHECK_EQ(ncclCommSplit(NULL, 0, 0, &comm, NULL), ncclInvalidUsage);
-    CHECK_EQ(comm, NULL);
     CHECK_EQ(ncclCommWindowRegister(NULL, &one_byte, 1, &window, 0), ncclInvalidUsage);
     CHECK_EQ(window, NULL);
     CHECK_EQ(ncclGetLsaDevicePointer(NULL, 0, 0, &pointer), ncclInvalidUsage);

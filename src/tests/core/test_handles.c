@@ -16,7 +16,7 @@ static struct ncclComm *fail_job(ncclComm_t *handle)
     CHECK_OK(ccl_comm_take(&comm));
     comm->nranks = 1;
     *handle = comm;
-    CHECK(ccl_comm_init_job(&args, comm) != ncclSuccess);
+    CHECK(ccl_comm_init_job(comm, &args) != ncclSuccess);
     return comm;
 }
 

@@ -59,6 +59,8 @@ static void on_event(void *context, int proc, ncclResult_t code, const char *tex
     pthread_mutex_unlock(&world->lock);
 }
 
+static const struct ccl_mesh_events events = {.fate = on_event};
+
 static int count_events(struct world *world)
 {
     pthread_mutex_lock(&world->lock);
@@ -124,7 +126,7 @@ static void set_up(struct world *world)
     swap_segments(world);
     swap_segments(world);
     ccl_boot_close(world->boot);
-    CHECK_OK(ccl_mesh_watch(world->mesh, on_event, world));
+    CHECK_OK(ccl_mesh_watch(world->mesh, &events, world));
 }
 
 static void run_last(struct world *world, enum ending ending)
@@ -331,7 +333,7 @@ static void test_alone(void)
     CHECK_OK(ccl_mesh_connect(mesh));
     CHECK_OK(ccl_mesh_swap_fd(mesh, 0, &fd));
     CHECK_EQ(fd, -1);
-    CHECK_OK(ccl_mesh_watch(mesh, on_event, NULL));
+    CHECK_OK(ccl_mesh_watch(mesh, &events, NULL));
     ccl_mesh_close(mesh);
 }
 

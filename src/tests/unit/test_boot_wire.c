@@ -25,6 +25,7 @@ static const struct {
     {CCL_WIRE_MESH_HELLO, CCL_WIRE_HELLO_BYTES},
     {CCL_WIRE_MESH_WELCOME, 0},
     {CCL_WIRE_MESH_FD, 0},
+    {CCL_WIRE_LETTER, CCL_WIRE_LETTER_BYTES},
 };
 
 static struct ccl_wire_rule rule_for(unsigned allowed, uint32_t sequence)

@@ -1,0 +1,229 @@
+/* jobs.c: a batch is the jobs of one group. It lives until the last of them is over, whoever that
+ * is; a job may be cancelled by the others until it has marked itself done.
+ */
+#include "core/jobs.h"
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/fault.h"
+#include "core/comm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct batch;
+
+/* A job in its thread. */
+struct run {
+    struct batch *batch;
+    struct ccl_job *job;
+    pthread_t thread;
+    int error; /* why the thread could not be started */
+    int done;  /* guarded by the batch's lock */
+    ncclResult_t result;
+    char text[CCL_ERR_TEXT_BYTES];
+};
+
+struct batch {
+    pthread_mutex_t lock;
+    size_t n, left; /* left: whose threads may still look at it */
+    struct ccl_job *jobs;
+    struct run runs[];
+};
+
+static ncclResult_t make_batch(struct ccl_job *jobs, size_t n, struct batch **out)
+{
+    struct batch *batch;
+    TRY(ccl_alloc((void **)&batch, 1, sizeof *batch + n * sizeof batch->runs[0]));
+    pthread_mutex_init(&batch->lock, NULL);
+    batch->n = batch->left = n;
+    batch->jobs = jobs;
+    for (size_t i = 0; i < n; i++) batch->runs[i] = (struct run){.batch = batch, .job = &jobs[i]};
+    *out = batch;
+    return ncclSuccess;
+}
+
+static void free_batch(struct batch *batch)
+{
+    pthread_mutex_destroy(&batch->lock);
+    ccl_free(batch->jobs);
+    ccl_free(batch);
+}
+
+/* What failed cannot be met by its peers of this group: the others end, too. */
+static void end_run(struct run *run, ncclResult_t result)
+{
+    struct batch *batch = run->batch;
+    run->result = result;
+    if (result != ncclSuccess) snprintf(run->text, sizeof run->text, "%s", ccl_err_last());
+    pthread_mutex_lock(&batch->lock);
+    run->done = 1;
+    for (size_t i = 0; result != ncclSuccess && i < batch->n; i++) {
+        const struct run *other = &batch->runs[i];
+        if (!other->done && other->job->cancel != NULL) other->job->cancel(other->job->comm);
+    }
+    pthread_mutex_unlock(&batch->lock);
+}
+
+/* Release: an abort that sees nobody inside may free the communicator. That of an initialisation
+ * which failed waits for `over`. */
+static void *run_one(void *argument)
+{
+    struct run *run = argument;
+    struct ncclComm *comm = run->job->comm;
+    atomic_fetch_add_explicit(&comm->inside, 1, memory_order_relaxed);
+    end_run(run, run->job->run(comm, run->job->args));
+    atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
+    return NULL;
+}
+
+static int start(struct run *run, pthread_t *thread, void *(*body)(void *))
+{
+    run->error = CCL_FAULT("group-thread") ? EAGAIN : pthread_create(thread, NULL, body, run);
+    return run->error == 0;
+}
+
+static void end_unstarted(struct run *run)
+{
+    end_run(run, ccl_err(ncclSystemError, "pthread_create for rank %d: %s", run->job->comm->rank,
+                         strerror(run->error)));
+}
+
+/* How likely an error is the cause of the others: not when it tells of another rank's failure, and
+ * least of all when the job was cancelled. */
+static int blame(ncclResult_t result)
+{
+    if (result == ncclInternalError) return 0;
+    return result == ncclRemoteError ? 1 : 2;
+}
+
+/* The first cause is the job that did not fail because of the others; its text is the last error.
+ */
+static ncclResult_t find_cause(const struct batch *batch)
+{
+    const struct run *cause = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        const struct run *run = &batch->runs[i];
+        if (run->result == ncclSuccess) continue;
+        if (cause == NULL || blame(run->result) > blame(cause->result)) cause = run;
+    }
+    if (cause == NULL) return ncclSuccess;
+    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
+    return ccl_err(cause->result, "%s", cause->text);
+}
+
+static void close_job(struct ccl_job *job, ncclResult_t result)
+{
+    if (job->over != NULL) job->over(job->comm, job->args, result);
+}
+
+static ncclResult_t run_all(struct batch *batch)
+{
+    int alone = batch->n == 1;
+    if (alone) run_one(&batch->runs[0]);
+    for (size_t i = 0; !alone && i < batch->n; i++)
+        if (!start(&batch->runs[i], &batch->runs[i].thread, run_one))
+            end_unstarted(&batch->runs[i]);
+    for (size_t i = 0; !alone && i < batch->n; i++)
+        if (batch->runs[i].error == 0) pthread_join(batch->runs[i].thread, NULL);
+    ncclResult_t rc = find_cause(batch);
+    for (size_t i = 0; i < batch->n; i++) close_job(&batch->jobs[i], batch->runs[i].result);
+    free_batch(batch);
+    return rc;
+}
+
+/* ---- jobs that go on by themselves ---- */
+
+int ccl_jobs_busy(const struct ncclComm *comm)
+{
+    /* Acquire pairs with the release in leave: what the job made of the handle is visible. */
+    return atomic_load_explicit(&comm->busy, memory_order_acquire);
+}
+
+void ccl_jobs_await(struct ncclComm *comm)
+{
+    if (!comm->has_worker) return;
+    pthread_join(comm->worker, NULL);
+    comm->has_worker = 0;
+}
+
+static void put_batch(struct batch *batch)
+{
+    pthread_mutex_lock(&batch->lock);
+    int is_last = --batch->left == 0;
+    pthread_mutex_unlock(&batch->lock);
+    if (is_last) free_batch(batch);
+}
+
+/* The last that a job does: its communicator may be gone right after. */
+static void leave(struct run *run)
+{
+    struct ncclComm *comm = run->job->comm;
+    comm->job_result = run->result;
+    memcpy(comm->job_text, run->text, sizeof comm->job_text);
+    close_job(run->job, run->result);
+    put_batch(run->batch);
+    /* Release publishes the result and all that the job did. */
+    atomic_store_explicit(&comm->busy, 0, memory_order_release);
+}
+
+static void *go_on(void *argument)
+{
+    run_one(argument);
+    leave(argument);
+    return NULL;
+}
+
+/* No job is over, and no communicator ended, before all have been started: they need the lock. */
+static ncclResult_t start_all(struct batch *batch)
+{
+    batch->left++; /* this thread */
+    pthread_mutex_lock(&batch->lock);
+    for (size_t i = 0; i < batch->n; i++) {
+        struct run *run = &batch->runs[i];
+        struct ncclComm *comm = run->job->comm;
+        ccl_jobs_await(comm); /* a former one, which is over */
+        comm->job_result = ncclInProgress;
+        atomic_store_explicit(&comm->busy, 1, memory_order_relaxed);
+        comm->has_worker = start(run, &comm->worker, go_on);
+    }
+    pthread_mutex_unlock(&batch->lock);
+    for (size_t i = 0; i < batch->n; i++) {
+        struct run *run = &batch->runs[i];
+        if (run->error == 0) continue;
+        end_unstarted(run);
+        leave(run);
+    }
+    put_batch(batch);
+    return ncclInProgress;
+}
+
+/* ---- */
+
+void ccl_jobs_drop(struct ccl_job *jobs, size_t n, ncclResult_t why)
+{
+    for (size_t i = 0; i < n; i++) close_job(&jobs[i], why);
+    ccl_free(jobs);
+}
+
+static ncclResult_t check_kinds(const struct ccl_job *jobs, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (jobs[i].goes_on != jobs[0].goes_on)
+            return ccl_err(ncclInvalidArgument,
+                           "ncclGroupEnd: blocking and non-blocking communicators (ranks %d and %d)"
+                           " are in one group",
+                           jobs[0].comm->rank, jobs[i].comm->rank);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_jobs_run(struct ccl_job *jobs, size_t n)
+{
+    struct batch *batch;
+    ncclResult_t rc = check_kinds(jobs, n);
+    if (rc == ncclSuccess) rc = make_batch(jobs, n, &batch);
+    if (rc == ncclSuccess) return jobs[0].goes_on ? start_all(batch) : run_all(batch);
+    ccl_jobs_drop(jobs, n, rc);
+    return rc;
+}

@@ -1,0 +1,286 @@
+/* session.c: letters and the sessions that they invite to. */
+#include "core/session.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "core/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+_Static_assert(sizeof(ncclUniqueId) == CCL_WIRE_ID_BYTES, "a letter holds an id");
+
+enum { LOOK_MS = 20 }; /* how often a wait looks at what nobody signals */
+
+struct ccl_letter {
+    struct ccl_letter *next;
+    struct ccl_wire_letter wire;
+};
+
+ncclResult_t ccl_letters_open(struct ccl_letters *letters, size_t nprocs)
+{
+    pthread_mutex_init(&letters->lock, NULL);
+    pthread_cond_init(&letters->changed, NULL);
+    return CCL_NEW(&letters->over, nprocs);
+}
+
+void ccl_letters_close(struct ccl_letters *letters)
+{
+    while (letters->head != NULL) {
+        struct ccl_letter *letter = letters->head;
+        letters->head = letter->next;
+        ccl_free(letter);
+    }
+    ccl_free(letters->over);
+    pthread_cond_destroy(&letters->changed);
+    pthread_mutex_destroy(&letters->lock);
+}
+
+void ccl_letters_take(struct ccl_letters *letters, const struct ccl_wire_letter *wire)
+{
+    struct ccl_letter *letter;
+    if (CCL_NEW(&letter, 1) != ncclSuccess) {
+        ccl_log(CCL_LOG_WARN, CCL_LOG_BOOTSTRAP, "no memory for a letter of rank %u to rank %u: %s",
+                wire->from, wire->to, wire->call);
+        return;
+    }
+    letter->wire = *wire;
+    pthread_mutex_lock(&letters->lock);
+    if (letters->head == NULL)
+        letters->head = letter;
+    else
+        letters->tail->next = letter;
+    letters->tail = letter;
+    pthread_cond_broadcast(&letters->changed);
+    pthread_mutex_unlock(&letters->lock);
+}
+
+void ccl_letters_end(struct ccl_letters *letters, int proc)
+{
+    pthread_mutex_lock(&letters->lock);
+    letters->over[proc] = 1;
+    pthread_cond_broadcast(&letters->changed);
+    pthread_mutex_unlock(&letters->lock);
+}
+
+ncclResult_t ccl_session_invite(struct ncclComm *comm, const struct ccl_invitation *invitation)
+{
+    struct ccl_clique *clique = comm->clique;
+    struct ccl_wire_letter letter = {.from = (uint32_t)comm->rank,
+                                     .nranks = (uint32_t)invitation->nranks};
+    snprintf(letter.call, sizeof letter.call, "%s", invitation->function);
+    memcpy(letter.id, &invitation->id, sizeof letter.id);
+    for (int i = 0; i < invitation->n; i++) {
+        int rank = invitation->ranks[i];
+        if (rank == comm->rank) continue;
+        letter.to = (uint32_t)rank;
+        uint16_t proc = clique->topo->proc_of[rank];
+        if (proc == clique->proc)
+            ccl_letters_take(&clique->letters, &letter);
+        else
+            TRY(ccl_mesh_write(clique->mesh, proc, &letter));
+    }
+    return ncclSuccess;
+}
+
+static int is_call(const struct ccl_wire_letter *letter, const char *function)
+{
+    return strncmp(letter->call, function, sizeof letter->call - 1) == 0;
+}
+
+/* Whether it is the letter that a call waits for: the next one of that rank, whatever it called; or
+ * of anyone who made the same call. */
+static int is_awaited(const struct ccl_wire_letter *letter, const struct ncclComm *comm,
+                      const char *function, int from)
+{
+    if (letter->to != (uint32_t)comm->rank) return 0;
+    return from >= 0 ? letter->from == (uint32_t)from : is_call(letter, function);
+}
+
+/* Takes the first such letter off the list. */
+static struct ccl_letter *find_letter(struct ccl_letters *letters, const struct ncclComm *comm,
+                                      const char *function, int from)
+{
+    struct ccl_letter *before = NULL;
+    for (struct ccl_letter *letter = letters->head; letter != NULL; letter = letter->next) {
+        if (is_awaited(&letter->wire, comm, function, from)) {
+            if (before == NULL)
+                letters->head = letter->next;
+            else
+                before->next = letter->next;
+            if (letters->tail == letter) letters->tail = before;
+            return letter;
+        }
+        before = letter;
+    }
+    return NULL;
+}
+
+/* The process of that rank, or any other one, may still write. */
+static int may_come(const struct ncclComm *comm, int from)
+{
+    const struct ccl_clique *clique = comm->clique;
+    if (from >= 0) return !clique->letters.over[clique->topo->proc_of[from]];
+    for (uint16_t p = 0; p < clique->topo->nprocs; p++)
+        if (!clique->letters.over[p]) return 1;
+    return 0;
+}
+
+static _Atomic uint32_t *halt_of(const struct ncclComm *comm)
+{
+    return &comm->clique->halts[comm->rank];
+}
+
+/* The failure stores the error before it sets the word, and this looks at the error after it
+ * cleared it: one of the two sees the other, in the one order of these. */
+void ccl_session_begin(struct ncclComm *comm)
+{
+    atomic_store(halt_of(comm), 0);
+    if (atomic_load(&comm->clique->error) != ncclSuccess && !ccl_comm_outlives(comm))
+        atomic_store(halt_of(comm), 1);
+}
+
+void ccl_session_halt(struct ncclComm *comm)
+{
+    pthread_mutex_lock(&comm->own_lock);
+    atomic_store(halt_of(comm), 1);
+    if (comm->making != NULL) (void)ccl_comm_cancel(comm->making);
+    pthread_mutex_unlock(&comm->own_lock);
+}
+
+void ccl_session_making(struct ncclComm *comm, struct ncclComm *made)
+{
+    pthread_mutex_lock(&comm->own_lock);
+    comm->making = made;
+    if (made != NULL && atomic_load(halt_of(comm)) != 0) (void)ccl_comm_cancel(made);
+    pthread_mutex_unlock(&comm->own_lock);
+}
+
+static ncclResult_t fail_aborted(const struct ncclComm *comm, const char *function)
+{
+    ncclResult_t error = ccl_clique_error(comm->clique);
+    if (ccl_comm_outlives(comm) || error == ncclSuccess)
+        return ccl_err(ncclInternalError, "%s: rank %d: aborted", function, comm->rank);
+    return ccl_err(error, "%s: rank %d: the communicator has failed: %s", function, comm->rank,
+                   comm->clique->error_text);
+}
+
+static void who(int from, char out[48])
+{
+    if (from >= 0)
+        snprintf(out, 48, "rank %d", from);
+    else
+        snprintf(out, 48, "the rank that holds the id");
+}
+
+/* With the lock of the letters held. */
+static ncclResult_t wait_letter(struct ncclComm *comm, const char *function, int from,
+                                struct ccl_letter **out)
+{
+    struct ccl_letters *letters = &comm->clique->letters;
+    const _Atomic uint32_t *word = halt_of(comm);
+    int64_t timeout_ms = ccl_param_int(CCL_PARAM_INIT_TIMEOUT_MS);
+    uint64_t deadline_ns = ccl_clock_deadline_ns(timeout_ms);
+    char name[48];
+    who(from, name);
+    while ((*out = find_letter(letters, comm, function, from)) == NULL) {
+        if (atomic_load_explicit(word, memory_order_acquire) != 0)
+            return fail_aborted(comm, function);
+        if (!may_come(comm, from))
+            return ccl_err(ncclRemoteError, "%s: rank %d: %s has left the communicator", function,
+                           comm->rank, name);
+        if (ccl_clock_ns() >= deadline_ns)
+            return ccl_err(ncclTimeout,
+                           "%s: rank %d: %s has not called within %lld ms (ranks of one thread "
+                           "call in a group)",
+                           function, comm->rank, name, (long long)timeout_ms);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_MS * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&letters->changed, &letters->lock, &until);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_session_await(struct ncclComm *comm, const char *function, int from,
+                               struct ccl_wire_letter *out)
+{
+    struct ccl_letters *letters = &comm->clique->letters;
+    struct ccl_letter *letter;
+    pthread_mutex_lock(&letters->lock);
+    ncclResult_t rc = wait_letter(comm, function, from, &letter);
+    pthread_mutex_unlock(&letters->lock);
+    if (rc != ncclSuccess) return rc;
+    *out = letter->wire;
+    ccl_free(letter);
+    return ncclSuccess;
+}
+
+ncclResult_t ccl_session_check(const struct ncclComm *comm, const char *function,
+                               const struct ccl_wire_letter *letter)
+{
+    if (is_call(letter, function)) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage, "%s: ranks disagree: rank %d called it, rank %u called %s",
+                   function, comm->rank, letter->from, letter->call);
+}
+
+static ncclResult_t invite_all(struct ncclComm *comm, const char *function,
+                               struct ccl_wire_letter *letter)
+{
+    int n = comm->nranks, *ranks;
+    struct ccl_invitation invitation = {.function = function, .n = n, .nranks = n};
+    TRY(CCL_NEW(&ranks, (size_t)n));
+    for (int r = 0; r < n; r++) ranks[r] = r;
+    invitation.ranks = ranks;
+    ncclResult_t rc = ccl_boot_make_own_id(&invitation.id);
+    if (rc == ncclSuccess) {
+        rc = ccl_session_invite(comm, &invitation);
+        if (rc != ncclSuccess) ccl_boot_drop_id(&invitation.id);
+    }
+    ccl_free(ranks);
+    snprintf(letter->call, sizeof letter->call, "%s", function);
+    memcpy(letter->id, &invitation.id, sizeof letter->id);
+    return rc;
+}
+
+/* Who called something else comes to the session all the same, to tell the others. */
+static ncclResult_t tell_disagreement(struct ccl_boot *boot, ncclResult_t code)
+{
+    char text[CCL_ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_boot_fail(boot, code, text);
+    ccl_boot_close(boot);
+    return ccl_err(code, "%s", text);
+}
+
+ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struct ccl_boot **out)
+{
+    struct ccl_wire_letter letter;
+    struct ccl_boot_args args = {
+        .nranks = comm->nranks, .rank = comm->rank, .abort_word = halt_of(comm)};
+    *out = NULL;
+    if (comm->rank == 0)
+        TRY(invite_all(comm, function, &letter));
+    else
+        TRY(ccl_session_await(comm, function, 0, &letter));
+    memcpy(&args.id, letter.id, sizeof args.id);
+    ncclResult_t rc = ccl_boot_open(&args, out);
+    if (rc != ncclSuccess) {
+        char text[CCL_ERR_TEXT_BYTES];
+        if (atomic_load_explicit(args.abort_word, memory_order_acquire) != 0)
+            return fail_aborted(comm, function);
+        snprintf(text, sizeof text, "%s", ccl_err_last());
+        return ccl_err(rc, "%s: rank %d: %.900s", function, comm->rank, text);
+    }
+    rc = ccl_session_check(comm, function, &letter);
+    if (rc == ncclSuccess) return rc;
+    struct ccl_boot *boot = *out;
+    *out = NULL;
+    return tell_disagreement(boot, rc);
+}
