@@ -14,4 +14,5 @@ borrow_but 'across' test_exchange
 borrow test_family
 borrow test_life
 borrow test_nonblocking
+borrow test_settings --only 'buffers' --only 'registration'
 finish
