@@ -25,14 +25,6 @@ static ncclResult_t refuse(const char *function)
         return refuse(#name);                                                                      \
     }
 
-/* For functions that return something other than a code. */
-#define LATER_VALUE(type, name, parameters, value)                                                 \
-    CCL_API(type, name, parameters)                                                                \
-    {                                                                                              \
-        (void)refuse(#name);                                                                       \
-        return value;                                                                              \
-    }
-
 /* Windows, suspension, statistics. */
 LATER(ncclCommWindowRegister,
       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), OUT(win))
@@ -54,44 +46,3 @@ LATER(ncclSignal,
       NO_OUT)
 LATER(ncclWaitSignal,
       (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), NO_OUT)
-
-/* Host side of the device API. */
-LATER(ncclCommQueryProperties, (ncclComm_t comm, ncclCommProperties_t *props), NO_OUT)
-LATER(ncclDevCommCreate,
-      (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm), NO_OUT)
-LATER(ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm), NO_OUT)
-LATER(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr),
-      OUT(outPtr))
-LATER(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr),
-      OUT(outPtr))
-LATER(ncclGetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void **outPtr),
-      OUT(outPtr))
-LATER(ncclGetMultimemDevicePointer,
-      (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr),
-      OUT(outPtr))
-LATER_VALUE(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
-LATER_VALUE(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
-LATER_VALUE(ncclTeam_t, ncclTeamRail, (ncclComm_t comm), ((ncclTeam_t){0, -1, 0}))
-LATER_VALUE(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank), -1)
-LATER_VALUE(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank), -1)
-LATER(ncclLsaBarrierCreateRequirement,
-      (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
-       ncclDevResourceRequirements_t *outReq),
-      NO_OUT)
-LATER_VALUE(int, ncclLLA2ACalcSlots, (int maxElts, int maxEltSize), -1)
-LATER(ncclLLA2ACreateRequirement,
-      (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle,
-       ncclDevResourceRequirements_t *outReq),
-      NO_OUT)
-LATER(ncclGinBarrierCreateRequirement,
-      (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
-       ncclDevResourceRequirements_t *outReq),
-      NO_OUT)
-LATER(ncclGinOutboxCreateRequirement,
-      (int nBlocks, int size_log2, ncclGinOutboxHandle_t *outHandle,
-       ncclDevResourceRequirements_t *outReq),
-      NO_OUT)
-LATER(ncclGinInboxA2ACreateRequirement,
-      (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle_t *outHandle,
-       ncclDevResourceRequirements_t *outReq),
-      NO_OUT)

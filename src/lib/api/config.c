@@ -206,5 +206,6 @@ ncclResult_t ccl_config_read(const ncclConfig_t *config, struct ccl_init_args *a
     apply_variables(&known);
     known.netName = known.commName = NCCL_CONFIG_UNDEF_PTR;
     args->config = known;
+    args->caller_version = config == NULL ? 0 : config->version;
     return ncclSuccess;
 }

@@ -29,7 +29,6 @@ CCL_KNOWN("NCCL_LAUNCH_MODE", "a launch never waits for other GPUs, so it needs 
 CCL_KNOWN("NCCL_LAUNCH_ORDER_IMPLICIT",
           "kernels that wait have reserved places for all communicators of the process, so that "
           "their order cannot block them")
-CCL_KNOWN("NCCL_LSA_TEAM_SIZE", "the ranks that reach each other's memory are found, not set")
 CCL_KNOWN("NCCL_MEM_SYNC_DOMAIN", "kernels stay in the default domain of memory")
 CCL_KNOWN("NCCL_MNNVL_ENABLE", "NVLink between hosts is not used")
 CCL_KNOWN("NCCL_NET", "no data goes over a network")

@@ -97,6 +97,15 @@ static void end_unstarted(struct run *run)
                          strerror(run->error)));
 }
 
+/* Headers before 2.30 have no ncclTimeout, and a program that was built with one may not survive a
+ * code that it does not know. The version of its configuration tells; without one nobody knows. */
+enum { TIMEOUT_SINCE = 23000 };
+static ncclResult_t known_code(const struct run *run)
+{
+    int is_known = run->job->comm->caller_version >= TIMEOUT_SINCE;
+    return run->result == ncclTimeout && !is_known ? ncclRemoteError : run->result;
+}
+
 /* How likely an error is the cause of the others: not when it tells of another rank's failure, and
  * least of all when the job was cancelled. */
 static int blame(ncclResult_t result)
@@ -116,8 +125,8 @@ static ncclResult_t find_cause(const struct batch *batch)
         if (cause == NULL || blame(run->result) > blame(cause->result)) cause = run;
     }
     if (cause == NULL) return ncclSuccess;
-    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
-    return ccl_err(cause->result, "%s", cause->text);
+    if (strcmp(ccl_err_last(), cause->text) == 0) return known_code(cause);
+    return ccl_err(known_code(cause), "%s", cause->text);
 }
 
 static void close_job(struct ccl_job *job, ncclResult_t result)
@@ -167,7 +176,7 @@ static void put_batch(struct batch *batch)
 static void leave(struct run *run)
 {
     struct ncclComm *comm = run->job->comm;
-    comm->job_result = run->result;
+    comm->job_result = known_code(run);
     memcpy(comm->job_text, run->text, sizeof comm->job_text);
     close_job(run->job, run->result);
     put_batch(run->batch);

@@ -6,11 +6,8 @@
 
 static int one_byte;
 static void *pointer;
-static ncclComm_t comm;
 static ncclWindow_t window;
 static uint64_t number;
-static ncclTeam_t team;
-static ncclMultimemHandle_t multimem;
 
 /* ROW(function, (arguments)) */
 #define ROWS(ROW)                                                                                  \
@@ -23,23 +20,10 @@ static ncclMultimemHandle_t multimem;
     ROW(ncclGroupSimulateEnd, (NULL))                                                              \
     ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
     ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
-    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))                                                     \
-    ROW(ncclCommQueryProperties, (NULL, NULL))                                                     \
-    ROW(ncclDevCommCreate, (NULL, NULL, NULL))                                                     \
-    ROW(ncclDevCommDestroy, (NULL, NULL))                                                          \
-    ROW(ncclGetLsaDevicePointer, (NULL, 0, 0, &pointer))                                           \
-    ROW(ncclGetPeerDevicePointer, (NULL, 0, 0, &pointer))                                          \
-    ROW(ncclGetLsaMultimemDevicePointer, (NULL, 0, &pointer))                                      \
-    ROW(ncclGetMultimemDevicePointer, (NULL, 0, multimem, &pointer))                               \
-    ROW(ncclLsaBarrierCreateRequirement, (team, 1, NULL, NULL))                                    \
-    ROW(ncclLLA2ACreateRequirement, (1, 1, NULL, NULL))                                            \
-    ROW(ncclGinBarrierCreateRequirement, (NULL, team, 1, NULL, NULL))                              \
-    ROW(ncclGinOutboxCreateRequirement, (1, 7, NULL, NULL))                                        \
-    ROW(ncclGinInboxA2ACreateRequirement, (team, 1, 7, NULL, NULL))
+    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))
 
 static void dirty_outputs(void)
 {
-    comm = (ncclComm_t)(void *)&one_byte;
     window = (ncclWindow_t)(void *)&one_byte;
     pointer = &one_byte;
     number = 0;
@@ -69,29 +53,12 @@ static void out_pointers_are_null(void)
     dirty_outputs();
     CHECK_EQ(ncclCommWindowRegister(NULL, &one_byte, 1, &window, 0), ncclInvalidUsage);
     CHECK_EQ(window, NULL);
-    CHECK_EQ(ncclGetLsaDevicePointer(NULL, 0, 0, &pointer), ncclInvalidUsage);
+    CHECK_EQ(ncclWinGetUserPtr(NULL, NULL, &pointer), ncclInvalidUsage);
     CHECK_EQ(pointer, NULL);
-}
-
-static void values_report_errors(void)
-{
-    CHECK_EQ(ncclTeamWorld(NULL).nRanks, 0);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamWorld: ");
-    CHECK_EQ(ncclTeamLsa(NULL).rank, -1);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamLsa: ");
-    CHECK_EQ(ncclTeamRail(NULL).nRanks, 0);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRail: ");
-    CHECK_EQ(ncclTeamRankToWorld(NULL, team, 0), -1);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRankToWorld: ");
-    CHECK_EQ(ncclTeamRankToLsa(NULL, team, 0), -1);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclTeamRankToLsa: ");
-    CHECK_EQ(ncclLLA2ACalcSlots(1, 1), -1);
-    CHECK_HAS(ncclGetLastError(NULL), "ncclLLA2ACalcSlots: ");
 }
 
 #define CASE(function, arguments) {"later: " #function, function##_refuses, 0},
 static const struct test_case cases[] = {
     ROWS(CASE){"later: out-pointers are NULL", out_pointers_are_null, 0},
-    {"later: values report errors", values_report_errors, 0},
 };
 const struct case_list later_cases = {cases, TEST_COUNT(cases)};

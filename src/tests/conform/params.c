@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct test_output output;
 typedef const char *text_pointer;
@@ -97,22 +98,32 @@ static void values_are_those_in_use(void)
     CHECK_EQ(output.code, 0);
 }
 
-static void bind_wrong(void)
+static void expect_bind(const char *key, const char *detail)
 {
     ncclParamHandle_t h = (ncclParamHandle_t)(void *)&one_byte;
+    expect_error(ncclParamBind(&h, key), ncclInvalidArgument, "ncclParamBind", detail);
+    CHECK_EQ(h, NULL);
+}
+
+static void bind_null(void)
+{
     expect_error(ncclParamBind(NULL, "NCCL_DEBUG"), ncclInvalidArgument, "ncclParamBind",
                  "out is NULL");
-    expect_error(ncclParamBind(&h, NULL), ncclInvalidArgument, "ncclParamBind", "key is NULL");
-    CHECK_EQ(h, NULL);
-    h = (ncclParamHandle_t)(void *)&one_byte;
-    expect_error(ncclParamBind(&h, "NCCL_NOTHING"), ncclInvalidArgument, "ncclParamBind",
-                 "key 'NCCL_NOTHING' is no parameter");
-    CHECK_EQ(h, NULL);
-    expect_error(ncclParamBind(&h, ""), ncclInvalidArgument, "ncclParamBind", "key ''");
-    expect_error(ncclParamBind(&h, "nccl_debug"), ncclInvalidArgument, "ncclParamBind",
-                 "key 'nccl_debug'");
-    expect_error(ncclParamBind(&h, "NCCL_NET"), ncclInvalidArgument, "ncclParamBind",
-                 "key 'NCCL_NET'");
+    expect_bind(NULL, "key is NULL");
+}
+
+static void bind_unknown(void)
+{
+    expect_bind("NCCL_NOTHING", "key 'NCCL_NOTHING' is no parameter");
+    expect_bind("", "key ''");
+    expect_bind("nccl_debug", "key 'nccl_debug'");
+    expect_bind("NCCL_NET", "key 'NCCL_NET'");
+}
+
+static void bind_twice(void)
+{
+    CHECK(bind("NCCL_DEBUG") == bind("NCCL_DEBUG"));
+    CHECK(bind("NCCL_DEBUG") != bind("NCCL_DEBUG_FILE"));
 }
 
 /* GET(type of the function, C type, key of another type, that type) */
@@ -129,71 +140,118 @@ static void bind_wrong(void)
 
 /* What a call leaves of its output when it fails is what was there. */
 #define GETTER(type, ctype, key, has)                                                              \
-    static void get_##type##_wrong(void)                                                           \
+    static void expect_get_##type(ncclParamHandle_t h, const char *detail)                         \
     {                                                                                              \
-        static const char function[] = "ncclParamGet" #type;                                       \
         ctype out, before;                                                                         \
-        ncclParamHandle_t h = bind(key), none = (ncclParamHandle_t)(void *)&one_byte;              \
         memset(&out, 0x5a, sizeof out);                                                            \
         memcpy(&before, &out, sizeof out);                                                         \
-        expect_error(ncclParamGet##type(NULL, &out), ncclInvalidArgument, function, "h is NULL");  \
-        expect_error(ncclParamGet##type(none, &out), ncclInvalidArgument, function,                \
-                     "is no handle of ncclParamBind");                                             \
-        none = (ncclParamHandle_t)(void *)((char *)h + 1);                                         \
-        CHECK_EQ(ncclParamGet##type(none, &out), ncclInvalidArgument);                             \
-        expect_error(ncclParamGet##type(h, NULL), ncclInvalidArgument, function, "out is NULL");   \
-        expect_error(ncclParamGet##type(h, &out), ncclInvalidArgument, function,                   \
-                     key " has the type " has ", not " #type);                                     \
+        expect_error(ncclParamGet##type(h, &out), ncclInvalidArgument, "ncclParamGet" #type,       \
+                     detail);                                                                      \
         CHECK_MEM(&out, &before, sizeof out);                                                      \
+    }                                                                                              \
+    static void get_##type##_of_null(void)                                                         \
+    {                                                                                              \
+        expect_get_##type(NULL, "h is NULL");                                                      \
+    }                                                                                              \
+    static void get_##type##_of_no_handle(void)                                                    \
+    {                                                                                              \
+        expect_get_##type((ncclParamHandle_t)(void *)&one_byte, "is no handle of ncclParamBind");  \
+        expect_get_##type((ncclParamHandle_t)(void *)((char *)bind(key) + 1), "is no handle");     \
+    }                                                                                              \
+    static void get_##type##_of_other(void)                                                        \
+    {                                                                                              \
+        expect_get_##type(bind(key), key " has the type " has ", not " #type);                     \
+    }                                                                                              \
+    static void get_##type##_into_null(void)                                                       \
+    {                                                                                              \
+        expect_error(ncclParamGet##type(bind(key), NULL), ncclInvalidArgument,                     \
+                     "ncclParamGet" #type, "out is NULL");                                         \
     }
 GETTERS(GETTER)
 
-static void get_wrong(void)
+static void expect_get(ncclParamHandle_t h, int max_len, int len_then, const char *detail)
 {
-    static const char function[] = "ncclParamGet";
     char raw[9] = "########";
     int len = -1;
-    ncclParamHandle_t number = bind("CHORUS_SLOT_DEPTH"), text = bind("NCCL_DEBUG_SUBSYS");
-    expect_error(ncclParamGet(NULL, raw, 8, &len), ncclInvalidArgument, function, "h is NULL");
-    CHECK_EQ(len, 0);
-    expect_error(ncclParamGet((ncclParamHandle_t)(void *)&one_byte, raw, 8, &len),
-                 ncclInvalidArgument, function, "is no handle");
-    expect_error(ncclParamGet(number, raw, 8, NULL), ncclInvalidArgument, function, "len is NULL");
-    expect_error(ncclParamGet(number, NULL, 8, &len), ncclInvalidArgument, function, "out is NULL");
-    CHECK_EQ(len, 8); /* what it takes */
-    expect_error(ncclParamGet(number, raw, 7, &len), ncclInvalidArgument, function,
-                 "maxLen 7 is below the 8 bytes of CHORUS_SLOT_DEPTH");
-    CHECK_EQ(len, 8);
-    expect_error(ncclParamGet(number, raw, -1, &len), ncclInvalidArgument, function, "maxLen -1");
-    expect_error(ncclParamGet(text, raw, 0, &len), ncclInvalidArgument, function, "maxLen 0");
-    CHECK(len > 0);
+    expect_error(ncclParamGet(h, raw, max_len, &len), ncclInvalidArgument, "ncclParamGet", detail);
+    CHECK_EQ(len, len_then);
     CHECK_STR(raw, "########");
-    CHECK_OK(ncclParamGet(number, raw, 8, &len));
+}
+
+static void get_of_wrong_handle(void)
+{
+    expect_get(NULL, 8, 0, "h is NULL");
+    expect_get((ncclParamHandle_t)(void *)&one_byte, 8, 0, "is no handle of ncclParamBind");
+}
+
+static void get_short_buffer(void)
+{
+    ncclParamHandle_t number = bind("CHORUS_SLOT_DEPTH"), text = bind("NCCL_DEBUG_SUBSYS");
+    const char *value = NULL;
+    CHECK_OK(ncclParamGetStr(text, &value));
+    expect_get(number, 7, 8, "maxLen 7 is below the 8 bytes of CHORUS_SLOT_DEPTH");
+    expect_get(number, 0, 8, "maxLen 0 is below");
+    expect_get(number, -1, 8, "maxLen -1 is below");
+    expect_get(text, 1, (int)strlen(value), "maxLen 1 is below");
+}
+
+static void get_buffer_that_fits(void)
+{
+    char raw[9] = "########";
+    int64_t value = -1;
+    int len = -1;
+    ncclParamHandle_t h = bind("CHORUS_SLOT_DEPTH");
+    CHECK_OK(ncclParamGetI64(h, &value));
+    CHECK_OK(ncclParamGet(h, raw, 8, &len));
+    CHECK_EQ(len, 8);
+    CHECK_MEM(raw, &value, 8);
     CHECK_EQ(raw[8], '\0');
 }
 
-static void get_parameter_wrong(void)
+static void get_into_null(void)
+{
+    int len = -1;
+    ncclParamHandle_t h = bind("CHORUS_SLOT_DEPTH");
+    expect_error(ncclParamGet(h, &one_byte, 8, NULL), ncclInvalidArgument, "ncclParamGet",
+                 "len is NULL");
+    expect_error(ncclParamGet(h, NULL, 8, &len), ncclInvalidArgument, "ncclParamGet",
+                 "out is NULL");
+    CHECK_EQ(len, 8); /* what it takes */
+    CHECK_EQ(one_byte, 0);
+}
+
+static void expect_get_parameter(const char *key, const char *detail)
+{
+    const char *value = detail;
+    int len = -1;
+    expect_error(ncclParamGetParameter(key, &value, &len), ncclInvalidArgument,
+                 "ncclParamGetParameter", detail);
+    CHECK_EQ(value, NULL);
+    CHECK_EQ(len, 0);
+}
+
+static void get_parameter_unknown(void)
+{
+    expect_get_parameter("NCCL_NOTHING", "key 'NCCL_NOTHING' is no parameter");
+    expect_get_parameter("", "key ''");
+    expect_get_parameter("NCCL_NET", "key 'NCCL_NET'");
+}
+
+static void get_parameter_null(void)
 {
     static const char function[] = "ncclParamGetParameter";
     const char *value = function;
     int len = -1;
-    expect_error(ncclParamGetParameter("NCCL_NOTHING", &value, &len), ncclInvalidArgument, function,
-                 "key 'NCCL_NOTHING' is no parameter");
-    CHECK_EQ(value, NULL);
-    CHECK_EQ(len, 0);
-    value = function;
-    len = -1;
-    expect_error(ncclParamGetParameter(NULL, &value, &len), ncclInvalidArgument, function,
-                 "key is NULL");
-    CHECK_EQ(value, NULL);
-    CHECK_EQ(len, 0);
+    expect_get_parameter(NULL, "key is NULL");
     expect_error(ncclParamGetParameter("NCCL_DEBUG", NULL, &len), ncclInvalidArgument, function,
                  "value is NULL");
+    CHECK_EQ(len, 0);
     expect_error(ncclParamGetParameter("NCCL_DEBUG", &value, NULL), ncclInvalidArgument, function,
                  "valueLen is NULL");
+    CHECK_EQ(value, NULL);
 }
 
-static void get_keys_wrong(void)
+static void get_keys_into_null(void)
 {
     static const char function[] = "ncclParamGetAllParameterKeys";
     const char **table = (const char **)(void *)&one_byte;
@@ -204,6 +262,16 @@ static void get_keys_wrong(void)
     expect_error(ncclParamGetAllParameterKeys(&table, NULL), ncclInvalidArgument, function,
                  "tableLen is NULL");
     CHECK_EQ(table, NULL);
+}
+
+static void keys_are_always_the_same(void)
+{
+    const char **first = NULL, **second = NULL;
+    int n = 0, m = 1;
+    CHECK_OK(ncclParamGetAllParameterKeys(&first, &n));
+    CHECK_OK(ncclParamGetAllParameterKeys(&second, &m));
+    CHECK(first == second);
+    CHECK_EQ(n, m);
 }
 
 /* Asking wrongly does not spoil an open group. */
@@ -220,20 +288,20 @@ static void child_dump(void)
     ncclParamDumpAll();
 }
 
-/* The line of each key, in the order of the keys, and nothing else. */
-static void dump_prints_all(void)
+static void dump(void)
 {
     const char *const env[] = {"NCCL_HOSTID=rack 7", "CHORUS_SLOT_DEPTH=16",
                                "NCCL_DEBUG=", "NCCL_SOCKET_FAMILY", NULL};
-    const char **table = NULL;
-    int n = 0;
     test_exec_case("child:params: dump", env, &output);
     CHECK_EQ(output.code, 0);
-    CHECK_HAS(output.out, "\nNCCL_HOSTID=rack 7 # environment\n");
-    CHECK_HAS(output.out, "\nCHORUS_SLOT_DEPTH=16 # environment\n");
-    CHECK_HAS(output.out, "\nCHORUS_SLOT_BYTES=131072 # default\n");
-    CHECK_HAS(output.out, "\nNCCL_DEBUG= # environment\n");
-    CHECK_HAS(output.out, "\nNCCL_SOCKET_FAMILY= # default\n");
+}
+
+/* The line of each key, in the order of the keys, and nothing else. */
+static void dump_prints_all(void)
+{
+    const char **table = NULL;
+    int n = 0;
+    dump();
     CHECK_OK(ncclParamGetAllParameterKeys(&table, &n));
     const char *line = output.out;
     for (int i = 0; i < n; i++) {
@@ -245,6 +313,36 @@ static void dump_prints_all(void)
         line++;
     }
     CHECK_STR(line, "");
+}
+
+static void dump_prints_values(void)
+{
+    dump();
+    CHECK_HAS(output.out, "\nNCCL_HOSTID=rack 7 # environment\n");
+    CHECK_HAS(output.out, "\nCHORUS_SLOT_DEPTH=16 # environment\n");
+    CHECK_HAS(output.out, "\nCHORUS_SLOT_BYTES=131072 # default\n");
+    CHECK_HAS(output.out, "\nNCCL_DEBUG= # environment\n");
+    CHECK_HAS(output.out, "\nNCCL_SOCKET_FAMILY= # default\n");
+}
+
+/* What is printed of a file names it and the line. */
+static void dump_names_files(void)
+{
+    char path[600], variable[700], expected[800];
+    const char *parent = getenv("TEST_TMP");
+    snprintf(path, sizeof path, "%.500s/test-dump-XXXXXX", parent == NULL ? P_tmpdir : parent);
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    static const char text[] = "# two\nNCCL_HOSTID=rack 9\n";
+    CHECK_EQ(write(fd, text, sizeof text - 1), sizeof text - 1);
+    CHECK_EQ(close(fd), 0);
+    snprintf(variable, sizeof variable, "NCCL_CONF_FILE=%s", path);
+    test_exec_case("child:params: dump", (const char *const[]){variable, "NCCL_HOSTID", NULL},
+                   &output);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(output.code, 0);
+    snprintf(expected, sizeof expected, "\nNCCL_HOSTID=rack 9 # %s, line 2\n", path);
+    CHECK_HAS(output.out, expected);
 }
 
 static void *read_all(void *unused)
@@ -261,18 +359,35 @@ static void threads_read_at_once(void)
     for (size_t i = 0; i < TEST_COUNT(threads); i++) pthread_join(threads[i], NULL);
 }
 
-#define GET_CASE(type, ctype, key, has) {"params: ncclParamGet" #type, get_##type##_wrong, 0},
+#define GET_CASE(type, ctype, key, has)                                                            \
+    {"params: ncclParamGet" #type " of a NULL handle", get_##type##_of_null, 0},                   \
+        {"params: ncclParamGet" #type " of what is no handle", get_##type##_of_no_handle, 0},      \
+        {"params: ncclParamGet" #type " of another type", get_##type##_of_other, 0},               \
+        {"params: ncclParamGet" #type " into NULL", get_##type##_into_null, 0},
+
 static const struct test_case cases[] = {
-    {"params: keys are sorted", keys_are_sorted, 0},
-    {"params: every key by every function", every_key, 0},
-    {"params: values are those in use", values_are_those_in_use, 0},
-    {"params: ncclParamBind", bind_wrong, 0},
-    GETTERS(GET_CASE){"params: ncclParamGet", get_wrong, 0},
-    {"params: ncclParamGetParameter", get_parameter_wrong, 0},
-    {"params: ncclParamGetAllParameterKeys", get_keys_wrong, 0},
+    {"params: ncclParamGetAllParameterKeys is sorted", keys_are_sorted, 0},
+    {"params: ncclParamGetAllParameterKeys gives one table", keys_are_always_the_same, 0},
+    {"params: ncclParamGetAllParameterKeys into NULL", get_keys_into_null, 0},
+    {"params: every key (ncclParamBind, ncclParamGet, ncclParamGetI64, ncclParamGetStr, "
+     "ncclParamGetParameter)",
+     every_key, 0},
+    {"params: values are those in use (ncclParamGetI64, ncclParamGetStr, ncclParamGetParameter)",
+     values_are_those_in_use, 0},
+    {"params: ncclParamBind of an unknown key", bind_unknown, 0},
+    {"params: ncclParamBind twice gives one handle", bind_twice, 0},
+    {"params: ncclParamBind with NULL", bind_null, 0},
+    GETTERS(GET_CASE){"params: ncclParamGet of a wrong handle", get_of_wrong_handle, 0},
+    {"params: ncclParamGet into a short buffer", get_short_buffer, 0},
+    {"params: ncclParamGet into a buffer that fits", get_buffer_that_fits, 0},
+    {"params: ncclParamGet into NULL", get_into_null, 0},
+    {"params: ncclParamGetParameter of an unknown key", get_parameter_unknown, 0},
+    {"params: ncclParamGetParameter with NULL", get_parameter_null, 0},
     {"params: groups are not concerned", groups_are_not_concerned, 0},
-    {"params: ncclParamDumpAll prints all", dump_prints_all, 0},
-    {"params: threads read at once", threads_read_at_once, 0},
+    {"params: ncclParamDumpAll prints all keys in order", dump_prints_all, 0},
+    {"params: ncclParamDumpAll prints values and where they are from", dump_prints_values, 0},
+    {"params: ncclParamDumpAll names file and line", dump_names_files, 0},
+    {"params: threads read at once (ncclParamGet, ncclParamGetParameter)", threads_read_at_once, 0},
     {"child:params: values", child_values, 0},
     {"child:params: dump", child_dump, 0},
 };

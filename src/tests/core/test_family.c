@@ -228,13 +228,13 @@ static void child_missing(void)
     ncclComm_t comm = NULL;
     int excluded[2] = {0, 3};
     kit_open(&kit, 4, 2, COUNT);
-    CHECK_EQ(ncclCommSplit(kit.ranks[1].comm, 0, 0, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommSplit(kit.ranks[1].comm, 0, 0, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommSplit: rank 1: rank 0 has not called within");
-    CHECK_EQ(ncclCommSplit(kit.ranks[0].comm, 0, 0, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommSplit(kit.ranks[0].comm, 0, 0, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommSplit: rank 0: ranks 1,2,3 of 4 have not joined");
-    CHECK_EQ(ncclCommShrink(kit.ranks[2].comm, excluded, 2, &comm, NULL, 0), ncclTimeout);
+    CHECK_EQ(ncclCommShrink(kit.ranks[2].comm, excluded, 2, &comm, NULL, 0), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommShrink: rank 2: rank 1 has not called within");
-    CHECK_EQ(ncclCommGrow(kit.ranks[2].comm, 5, NULL, -1, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommGrow(kit.ranks[2].comm, 5, NULL, -1, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "the rank that holds the id has not called");
     CHECK(comm == NULL);
     use(&kit);

@@ -12,4 +12,5 @@ borrow test_nonblocking
 borrow test_ends
 borrow test_handles
 borrow test_conform_api
+borrow test_settings --only 'buffers' --only 'registration'
 finish
