@@ -97,6 +97,11 @@ static ncclResult_t check_ranges(ncclConfig_t *config, const char *function)
     return ncclSuccess;
 }
 
+static int at_most(int value, int limit)
+{
+    return value < limit ? value : limit;
+}
+
 /* ---- variables, which go before the caller's fields ---- */
 
 static const char *const policies[] = {"DEFAULT", "EFFICIENCY", "ZERO"};
@@ -144,7 +149,7 @@ static int either(enum ccl_param newer, enum ccl_param older)
     return value != 0 ? value : (int)ccl_param_int(older);
 }
 
-/* The narrower bounds win; where they cross, the variable's do. */
+/* The narrower bounds win; where they cross, the most does. */
 static void apply_variables(ncclConfig_t *config)
 {
     int least = either(CCL_PARAM_MIN_CTAS, CCL_PARAM_MIN_NCHANNELS);
@@ -155,16 +160,7 @@ static void apply_variables(ncclConfig_t *config)
     if (cta_policy != UNDEF) config->CTAPolicy = cta_policy;
     if (most != 0 && config->maxCTAs > most) config->maxCTAs = most;
     if (least != 0 && config->minCTAs < least) config->minCTAs = least;
-    if (config->minCTAs <= config->maxCTAs) return;
-    if (most != 0)
-        config->minCTAs = config->maxCTAs;
-    else
-        config->maxCTAs = config->minCTAs;
-}
-
-static int at_most(int value, int limit)
-{
-    return value < limit ? value : limit;
+    config->minCTAs = at_most(config->minCTAs, config->maxCTAs);
 }
 
 static void fill_defaults(ncclConfig_t *config)

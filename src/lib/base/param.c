@@ -46,7 +46,7 @@ static const char environment[] = "environment";
 
 /* ---- notes ---- */
 
-enum { NOTE_BYTES = 512 };
+enum { NOTE_BYTES = 2048, WHERE_BYTES = 1024 };
 
 struct note {
     struct note *next;
@@ -143,7 +143,7 @@ static void read_environment(void)
         if (text != NULL) set_value((enum ccl_param)i, text, environment, 0);
     }
     for (char **at = environ; at != NULL && *at != NULL; at++) {
-        char name[NOTE_BYTES / 2];
+        char name[WHERE_BYTES];
         if (!ccl_param_is_ours(*at)) continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
         if (ccl_param_find(name) == CCL_PARAM_COUNT) note_other(name, environment);
@@ -152,7 +152,7 @@ static void read_environment(void)
 
 static void take_line(void *origin, const struct ccl_conf_line *line)
 {
-    char where[NOTE_BYTES / 2];
+    char where[WHERE_BYTES];
     if (line->number == 0) {
         note(CCL_LOG_WARN, "%s cannot be read: %s", line->path, line->fault);
         return;

@@ -124,6 +124,8 @@ static void test_config_and_variables(void)
     CHECK_STR(output.out, "2");
     run_child("child:config", ENV("NCCL_ALGO=ring", "NCCL_MIN_CTAS=4"));
     CHECK_STR(output.out, "4");
+    run_child("child:config", ENV("NCCL_ALGO=ring", "NCCL_MIN_CTAS=4", "NCCL_MAX_CTAS=1"));
+    CHECK_STR(output.out, "1");
 }
 
 /* ---- FIFOs ---- */
