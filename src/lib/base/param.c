@@ -176,16 +176,15 @@ static void take_line(void *origin, const struct ccl_conf_line *line)
              values[param].line);
 }
 
-/* The path becomes the origin of values, so it is kept. */
+/* Paths become the origins of values, so they are kept. */
 static void read_file(const char *path, int is_named)
 {
-    char *kept = strdup(path);
-    if (kept != NULL) ccl_conf_read(kept, is_named, take_line, kept);
+    ccl_conf_read(path, is_named, take_line, (void *)(uintptr_t)path);
 }
 
 static void read_files(void)
 {
-    char home[4096];
+    static char home[4096];
     const char *first = values[CCL_PARAM_CONF_FILE].text;
     int is_named = first != NULL;
     if (!is_named && ccl_conf_home_path(home, sizeof home)) first = home;
