@@ -14,10 +14,6 @@ static uint64_t number;
     ROW(ncclCommWindowRegister, (NULL, &one_byte, 1, &window, 0))                                  \
     ROW(ncclCommWindowDeregister, (NULL, NULL))                                                    \
     ROW(ncclWinGetUserPtr, (NULL, NULL, &pointer))                                                 \
-    ROW(ncclCommSuspend, (NULL, NCCL_SUSPEND_MEM))                                                 \
-    ROW(ncclCommResume, (NULL))                                                                    \
-    ROW(ncclCommMemStats, (NULL, ncclStatGpuMemTotal, &number))                                    \
-    ROW(ncclGroupSimulateEnd, (NULL))                                                              \
     ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
     ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
     ROW(ncclWaitSignal, (0, NULL, NULL, NULL))

@@ -6,10 +6,12 @@
 . "$(dirname "$0")/lib.sh"
 export NCCL_MULTI_RANK_GPU_ENABLE=1
 
+borrow test_endurance
 borrow test_family
 borrow test_grow
 borrow test_life
 borrow test_nonblocking
+borrow test_suspend
 borrow test_ends
 borrow test_handles
 borrow test_conform_api
