@@ -112,12 +112,14 @@ LIB_SRCS += src/lib/core/reach.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/resize.c
+LIB_SRCS += src/lib/core/rma.c
 LIB_SRCS += src/lib/core/schedule.c
 LIB_SRCS += src/lib/core/session.c
 LIB_SRCS += src/lib/core/set.c
 LIB_SRCS += src/lib/core/split.c
 LIB_SRCS += src/lib/core/track.c
 LIB_SRCS += src/lib/core/wait.c
+LIB_SRCS += src/lib/core/window.c
 LIB_SRCS += src/lib/core/zones.c
 
 # api
@@ -129,6 +131,7 @@ LIB_SRCS += src/lib/api/api_later.c
 LIB_SRCS += src/lib/api/api_mem.c
 LIB_SRCS += src/lib/api/api_p2p.c
 LIB_SRCS += src/lib/api/api_split.c
+LIB_SRCS += src/lib/api/api_window.c
 LIB_SRCS += src/lib/api/argcheck.c
 LIB_SRCS += src/lib/api/config.c
 

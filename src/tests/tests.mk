@@ -161,6 +161,7 @@ CORE_TESTS += test_process
 CORE_TESTS += test_process_faults
 CORE_TESTS += test_reach
 CORE_TESTS += test_reach_faults
+CORE_TESTS += test_rma
 test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
@@ -180,6 +181,7 @@ test_process_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_process_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_reach_faults_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_rma_SRCS += src/tests/core/kit.c src/tests/core/windows.c
 
 # A GPU that is simulated, in place of the CUDA device, and the tests that run on it: FOLDER/NAME
 # stands for src/tests/FOLDER/NAME.c, whose further sources are named where it is listed above or
@@ -199,6 +201,7 @@ SIM_GPU_TESTS += core/test_order
 SIM_GPU_TESTS += core/test_p2p
 SIM_GPU_TESTS += core/test_process
 SIM_GPU_TESTS += core/test_process_faults
+SIM_GPU_TESTS += core/test_rma
 SIM_GPU_TESTS += gpu/test_gates
 SIM_GPU_TESTS += gpu/test_mixed
 SIM_GPU_TESTS += gpu/test_random

@@ -33,27 +33,13 @@ static ncclResult_t refuse(const char *function)
         return value;                                                                              \
     }
 
-/* Windows, suspension, statistics. */
-LATER(ncclCommWindowRegister,
-      (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), OUT(win))
-LATER(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win), NO_OUT)
-LATER(ncclWinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void **outUserPtr), OUT(outUserPtr))
+/* Suspension, statistics. */
 LATER(ncclCommSuspend, (ncclComm_t comm, int flags), NO_OUT)
 LATER(ncclCommResume, (ncclComm_t comm), NO_OUT)
 LATER(ncclCommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value), OUT(value))
 
-/* Estimates and one-sided operations. */
+/* Estimates. */
 LATER(ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo), NO_OUT)
-LATER(ncclPutSignal,
-      (const void *localbuff, size_t count, ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
-       size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
-       cudaStream_t stream),
-      NO_OUT)
-LATER(ncclSignal,
-      (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream),
-      NO_OUT)
-LATER(ncclWaitSignal,
-      (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), NO_OUT)
 
 /* Parameters. */
 LATER(ncclParamBind, (ncclParamHandle_t * out, const char *key), OUT(out))

@@ -9,7 +9,6 @@
 static int one_byte;
 static void *pointer;
 static ncclComm_t comm;
-static ncclWindow_t window;
 static uint64_t number;
 static int integer;
 static const char *text;
@@ -20,16 +19,10 @@ static ncclMultimemHandle_t multimem;
 
 /* ROW(function, (arguments)) */
 #define ROWS(ROW)                                                                                  \
-    ROW(ncclCommWindowRegister, (NULL, &one_byte, 1, &window, 0))                                  \
-    ROW(ncclCommWindowDeregister, (NULL, NULL))                                                    \
-    ROW(ncclWinGetUserPtr, (NULL, NULL, &pointer))                                                 \
     ROW(ncclCommSuspend, (NULL, NCCL_SUSPEND_MEM))                                                 \
     ROW(ncclCommResume, (NULL))                                                                    \
     ROW(ncclCommMemStats, (NULL, ncclStatGpuMemTotal, &number))                                    \
     ROW(ncclGroupSimulateEnd, (NULL))                                                              \
-    ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
-    ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
-    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))                                                     \
     ROW(ncclParamBind, (&param, "NCCL_DEBUG"))                                                     \
     ROW(ncclParamGetI8, (NULL, (int8_t *)&number))                                                 \
     ROW(ncclParamGetI16, (NULL, (int16_t *)&number))                                               \
@@ -59,7 +52,6 @@ static ncclMultimemHandle_t multimem;
 static void dirty_outputs(void)
 {
     comm = (ncclComm_t)(void *)&one_byte;
-    window = (ncclWindow_t)(void *)&one_byte;
     param = (ncclParamHandle_t)(void *)&one_byte;
     pointer = &one_byte;
     number = 0;
@@ -90,8 +82,6 @@ ROWS(FUNCTION)
 static void out_pointers_are_null(void)
 {
     dirty_outputs();
-    CHECK_EQ(ncclCommWindowRegister(NULL, &one_byte, 1, &window, 0), ncclInvalidUsage);
-    CHECK_EQ(window, NULL);
     CHECK_EQ(ncclParamBind(&param, "NCCL_DEBUG"), ncclInvalidUsage);
     CHECK_EQ(param, NULL);
     CHECK_EQ(ncclGetLsaDevicePointer(NULL, 0, 0, &pointer), ncclInvalidUsage);
