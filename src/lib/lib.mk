@@ -30,6 +30,7 @@ LIB_SRCS += src/lib/device/host_queue.c
 LIB_SRCS += src/lib/device/host_sleep.c
 LIB_SRCS += src/lib/device/host_stream.c
 LIB_SRCS += src/lib/device/host_worker.c
+LIB_SRCS += src/lib/device/nvml.c
 
 # transport
 LIB_SRCS += src/lib/transport/arena.c
@@ -100,6 +101,7 @@ LIB_SRCS += src/lib/core/lead.c
 LIB_SRCS += src/lib/core/lead_late.c
 LIB_SRCS += src/lib/core/lead_run.c
 LIB_SRCS += src/lib/core/lead_stage.c
+LIB_SRCS += src/lib/core/lsa.c
 LIB_SRCS += src/lib/core/ledger.c
 LIB_SRCS += src/lib/core/links.c
 LIB_SRCS += src/lib/core/mail.c
@@ -125,11 +127,13 @@ LIB_SRCS += src/lib/core/zones.c
 # api
 LIB_SRCS += src/lib/api/api_coll.c
 LIB_SRCS += src/lib/api/api_comm.c
+LIB_SRCS += src/lib/api/api_device.c
 LIB_SRCS += src/lib/api/api_group.c
 LIB_SRCS += src/lib/api/api_info.c
 LIB_SRCS += src/lib/api/api_later.c
 LIB_SRCS += src/lib/api/api_mem.c
 LIB_SRCS += src/lib/api/api_p2p.c
+LIB_SRCS += src/lib/api/api_require.c
 LIB_SRCS += src/lib/api/api_split.c
 LIB_SRCS += src/lib/api/api_window.c
 LIB_SRCS += src/lib/api/argcheck.c

@@ -37,7 +37,11 @@ CCL_PARAM_TEXT(DEBUG, "NCCL_DEBUG", 0, "log level: VERSION, WARN, INFO, ABORT, T
 CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0, "log file; %h is the host, %p the process")
 CCL_PARAM_TEXT(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,ENV",
                "log subsystems, comma separated; a leading ^ inverts the list")
+CCL_PARAM_INT(ENABLE_VERSION_CHECK, "NCCL_ENABLE_VERSION_CHECK", 1, 0, 1,
+              "0: structs of the device interface may be of newer headers than this library")
 CCL_PARAM_TEXT(HOSTID, "NCCL_HOSTID", 0, "text that replaces the identity of this host")
+CCL_PARAM_INT(LSA_TEAM_SIZE, "NCCL_LSA_TEAM_SIZE", 0, 0, 65536,
+              "ranks of an LSA team divide it; 0: as many as reach each other's memory")
 CCL_PARAM_INT(MULTI_RANK_GPU, "NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1,
               "1 lets several ranks of a communicator share a GPU (host devices always may)")
 CCL_PARAM_INT(P2P_DISABLE, "NCCL_P2P_DISABLE", 0, 0, 1,

@@ -47,6 +47,7 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
     ccl_err(code, "%s", text);
     /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
     __atomic_store_n(&clique->words->abort, 1, __ATOMIC_RELEASE);
+    for (uint16_t r = 0; r < clique->topo->nranks; r++) atomic_store(&clique->halts[r], 1);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_lead_release(&clique->execs[e]);
     ccl_bell_ring(ccl_bell_self());
     if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
@@ -207,6 +208,7 @@ static void free_clique(struct ccl_clique *clique)
     ccl_free(clique->boards);
     ccl_free(clique->own_boards);
     ccl_free(clique->left);
+    ccl_free(clique->halts);
     ccl_free(clique->execs);
     ccl_program_free(clique->programs);
     ccl_topo_free(clique->topo);
@@ -262,6 +264,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->left, nprocs), fail);
+    TRY_GOTO(rc, ccl_alloc((void **)&clique->halts, topo->nranks, sizeof *clique->halts), fail);
     TRY_GOTO(rc, CCL_NEW(&clique->bells, nprocs), fail);
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);

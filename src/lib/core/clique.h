@@ -203,6 +203,7 @@ struct ccl_clique {
     _Atomic int error; /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
     uint8_t *left; /* [nprocs] processes that closed their part in order */
+    _Atomic uint32_t *halts; /* [nranks] what calls of a rank that wait for others end by */
 };
 
 /* Makes or finds the clique of `key` and takes a reference. Every local rank calls it. */

@@ -87,9 +87,8 @@ struct ncclComm {
     pthread_mutex_t own_lock; /* guards ops, regs and windows, for programs whose threads share a
                                * handle, and `making` */
 
-    _Atomic uint32_t ending; /* an abort has begun: calls on it that wait come to an end */
     _Atomic uint32_t inside; /* jobs that are running (core/jobs.h) */
-    struct ncclComm *making; /* what such a job initialises: goes with an abort */
+    struct ncclComm *making; /* what such a job initialises, core/session.h */
     /* Jobs behind the caller's back. */
     _Atomic int busy;
     int has_worker;
@@ -132,8 +131,8 @@ ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
 /* core/comm_init.c: the collective part of an initialisation, on any thread. When it fails, the
  * handle is dropped or marked later: not before nobody is left who may cancel it. */
 ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args *args);
-/* core/comm_init.c: makes a communicator on this thread, for a call on `parent` (NULL: none), whose
- * abort ends it; *args->comm is set when all is well. */
+/* core/comm_init.c: makes a communicator on this thread, for a call on `parent`, with which it ends
+ * (ccl_session_making); *args->comm is set when all is well. */
 ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args);
 
 /* Waits until the rank's kernels have retired or the communicator failed. */

@@ -123,16 +123,6 @@ ncclResult_t ccl_comm_destroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* Ends what calls in other threads wait for. */
-static void end_calls(struct ncclComm *comm)
-{
-    pthread_mutex_lock(&comm->own_lock);
-    /* Release: the waits that see it look at nothing else of the abort. */
-    atomic_store_explicit(&comm->ending, 1, memory_order_release);
-    if (comm->making != NULL) (void)ccl_comm_cancel(comm->making);
-    pthread_mutex_unlock(&comm->own_lock);
-}
-
 static void await_calls(struct ncclComm *comm)
 {
     while (is_used(comm)) sched_yield();
@@ -154,7 +144,7 @@ ncclResult_t ccl_comm_abort(ncclComm_t comm)
     if (atomic_load(&comm->flying) != 0 || atomic_load(&comm->state) != CCL_COMM_FINALIZED)
         ccl_clique_fail(clique, ncclRemoteError, 1, "rank %d on host %s aborted the communicator",
                         comm->rank, clique->topo->peers[comm->rank].host);
-    end_calls(comm);
+    ccl_session_halt(comm);
     await_calls(comm);
     ccl_comm_drain(comm);
     free_comm(comm);

@@ -333,25 +333,13 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     return ccl_group_add_job(&job);
 }
 
-/* What an abort of the parent cancels. */
-static void set_making(struct ncclComm *parent, struct ncclComm *comm)
-{
-    if (parent == NULL) return;
-    pthread_mutex_lock(&parent->own_lock);
-    parent->making = comm;
-    /* relaxed: the abort sets it under the lock. */
-    if (comm != NULL && atomic_load_explicit(&parent->ending, memory_order_relaxed))
-        (void)ccl_comm_cancel(comm);
-    pthread_mutex_unlock(&parent->own_lock);
-}
-
 ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args)
 {
     struct ncclComm *comm;
     TRY(take_handle(args, &comm));
-    set_making(parent, comm);
+    ccl_session_making(parent, comm);
     ncclResult_t rc = ccl_comm_init_job(comm, args);
-    set_making(parent, NULL);
+    ccl_session_making(parent, NULL);
     if (rc == ncclSuccess)
         publish(args, comm);
     else

@@ -76,8 +76,11 @@ static int is_in(const int *sorted, int n, int rank)
 ncclResult_t ccl_comm_shrink(ncclComm_t comm, const int *excluded, int n, int aborts,
                              const struct ccl_init_args *child)
 {
-    struct ccl_job job = {
-        .comm = comm, .run = run_shrink, .over = close_shrink, .goes_on = !comm->config.blocking};
+    struct ccl_job job = {.comm = comm,
+                          .run = run_shrink,
+                          .cancel = ccl_session_halt,
+                          .over = close_shrink,
+                          .goes_on = !comm->config.blocking};
     struct shrink shrink = {.child = *child};
     if (aborts && !ccl_comm_outlives(comm)) TRY(ccl_comm_revoke(comm, child->function));
     TRY(CCL_NEW(&shrink.ranks, (size_t)comm->nranks));
@@ -89,6 +92,7 @@ ncclResult_t ccl_comm_shrink(ncclComm_t comm, const int *excluded, int n, int ab
     }
     shrink.child.device = comm->device;
     memcpy(job.args, &shrink, sizeof shrink);
+    ccl_session_begin(comm);
     return ccl_group_add_job(&job);
 }
 
@@ -130,10 +134,14 @@ static ncclResult_t run_grow(struct ncclComm *comm, void *args)
 
 ncclResult_t ccl_comm_grow(ncclComm_t comm, int coordinates, const struct ccl_init_args *child)
 {
-    struct ccl_job job = {.comm = comm, .run = run_grow, .goes_on = !comm->config.blocking};
+    struct ccl_job job = {.comm = comm,
+                          .run = run_grow,
+                          .cancel = ccl_session_halt,
+                          .goes_on = !comm->config.blocking};
     struct grow grow = {.coordinates = coordinates, .child = *child};
     grow.child.rank = comm->rank;
     grow.child.device = comm->device;
     memcpy(job.args, &grow, sizeof grow);
+    ccl_session_begin(comm);
     return ccl_group_add_job(&job);
 }

@@ -87,14 +87,27 @@ ncclResult_t ccl_session_invite(struct ncclComm *comm, const struct ccl_invitati
     return ncclSuccess;
 }
 
-/* Takes the first letter to `comm` from that rank off the list. */
+static int is_call(const struct ccl_wire_letter *letter, const char *function)
+{
+    return strncmp(letter->call, function, sizeof letter->call - 1) == 0;
+}
+
+/* Whether it is the letter that a call waits for: the next one of that rank, whatever it called; or
+ * of anyone who made the same call. */
+static int is_awaited(const struct ccl_wire_letter *letter, const struct ncclComm *comm,
+                      const char *function, int from)
+{
+    if (letter->to != (uint32_t)comm->rank) return 0;
+    return from >= 0 ? letter->from == (uint32_t)from : is_call(letter, function);
+}
+
+/* Takes the first such letter off the list. */
 static struct ccl_letter *find_letter(struct ccl_letters *letters, const struct ncclComm *comm,
-                                      int from)
+                                      const char *function, int from)
 {
     struct ccl_letter *before = NULL;
     for (struct ccl_letter *letter = letters->head; letter != NULL; letter = letter->next) {
-        int is_from = from < 0 || letter->wire.from == (uint32_t)from;
-        if (letter->wire.to == (uint32_t)comm->rank && is_from) {
+        if (is_awaited(&letter->wire, comm, function, from)) {
             if (before == NULL)
                 letters->head = letter->next;
             else
@@ -117,12 +130,34 @@ static int may_come(const struct ncclComm *comm, int from)
     return 0;
 }
 
-/* What a wait of a call on this communicator looks at: one that is revoked has failed already. */
-static const _Atomic uint32_t *abort_word(const struct ncclComm *comm)
+static _Atomic uint32_t *halt_of(const struct ncclComm *comm)
 {
-    if (ccl_comm_outlives(comm)) return &comm->ending;
-    /* The word is polled by kernels, too, and thus no atomic type by declaration. */
-    return (const _Atomic uint32_t *)&comm->clique->words->abort;
+    return &comm->clique->halts[comm->rank];
+}
+
+/* The failure stores the error before it sets the word, and this looks at the error after it
+ * cleared it: one of the two sees the other, in the one order of these. */
+void ccl_session_begin(struct ncclComm *comm)
+{
+    atomic_store(halt_of(comm), 0);
+    if (atomic_load(&comm->clique->error) != ncclSuccess && !ccl_comm_outlives(comm))
+        atomic_store(halt_of(comm), 1);
+}
+
+void ccl_session_halt(struct ncclComm *comm)
+{
+    pthread_mutex_lock(&comm->own_lock);
+    atomic_store(halt_of(comm), 1);
+    if (comm->making != NULL) (void)ccl_comm_cancel(comm->making);
+    pthread_mutex_unlock(&comm->own_lock);
+}
+
+void ccl_session_making(struct ncclComm *comm, struct ncclComm *made)
+{
+    pthread_mutex_lock(&comm->own_lock);
+    comm->making = made;
+    if (made != NULL && atomic_load(halt_of(comm)) != 0) (void)ccl_comm_cancel(made);
+    pthread_mutex_unlock(&comm->own_lock);
 }
 
 static ncclResult_t fail_aborted(const struct ncclComm *comm, const char *function)
@@ -147,12 +182,12 @@ static ncclResult_t wait_letter(struct ncclComm *comm, const char *function, int
                                 struct ccl_letter **out)
 {
     struct ccl_letters *letters = &comm->clique->letters;
-    const _Atomic uint32_t *word = abort_word(comm);
+    const _Atomic uint32_t *word = halt_of(comm);
     int64_t timeout_ms = ccl_param_int(CCL_PARAM_INIT_TIMEOUT_MS);
     uint64_t deadline_ns = ccl_clock_deadline_ns(timeout_ms);
     char name[48];
     who(from, name);
-    while ((*out = find_letter(letters, comm, from)) == NULL) {
+    while ((*out = find_letter(letters, comm, function, from)) == NULL) {
         if (atomic_load_explicit(word, memory_order_acquire) != 0)
             return fail_aborted(comm, function);
         if (!may_come(comm, from))
@@ -190,7 +225,7 @@ ncclResult_t ccl_session_await(struct ncclComm *comm, const char *function, int 
 ncclResult_t ccl_session_check(const struct ncclComm *comm, const char *function,
                                const struct ccl_wire_letter *letter)
 {
-    if (strncmp(letter->call, function, sizeof letter->call - 1) == 0) return ncclSuccess;
+    if (is_call(letter, function)) return ncclSuccess;
     return ccl_err(ncclInvalidUsage, "%s: ranks disagree: rank %d called it, rank %u called %s",
                    function, comm->rank, letter->from, letter->call);
 }
@@ -228,7 +263,7 @@ ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struc
 {
     struct ccl_wire_letter letter;
     struct ccl_boot_args args = {
-        .nranks = comm->nranks, .rank = comm->rank, .abort_word = abort_word(comm)};
+        .nranks = comm->nranks, .rank = comm->rank, .abort_word = halt_of(comm)};
     *out = NULL;
     if (comm->rank == 0)
         TRY(invite_all(comm, function, &letter));

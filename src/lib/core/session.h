@@ -26,6 +26,13 @@ void ccl_letters_close(struct ccl_letters *letters);
 void ccl_letters_take(struct ccl_letters *letters, const struct ccl_wire_letter *letter);
 void ccl_letters_end(struct ccl_letters *letters, int proc);
 
+/* A call that waits for other ranks begins: before its job is added (core/jobs.h). */
+void ccl_session_begin(struct ncclComm *comm);
+/* It shall end: an abort, or another of its group has failed. Any thread; `cancel` of such jobs. */
+void ccl_session_halt(struct ncclComm *comm);
+/* What it initialises from here on (NULL: nothing more) ends by the same. */
+void ccl_session_making(struct ncclComm *comm, struct ncclComm *made);
+
 /* Opens a session of all ranks of a live communicator, in which they go through
  * ccl_boot_allgather together, and close it. Blocks until all ranks have called, each in a
  * thread or process of its own or all in one group (ccl_group_add_job); at the deadline

@@ -98,9 +98,13 @@ static ncclResult_t run_split(struct ncclComm *comm, void *args)
 
 ncclResult_t ccl_comm_split(ncclComm_t comm, int color, int key, const struct ccl_init_args *child)
 {
-    struct ccl_job job = {.comm = comm, .run = run_split, .goes_on = !comm->config.blocking};
+    struct ccl_job job = {.comm = comm,
+                          .run = run_split,
+                          .cancel = ccl_session_halt,
+                          .goes_on = !comm->config.blocking};
     struct split split = {.color = color, .key = key, .child = *child};
     split.child.device = comm->device;
     memcpy(job.args, &split, sizeof split);
+    ccl_session_begin(comm);
     return ccl_group_add_job(&job);
 }

@@ -1,6 +1,7 @@
 /* The conformance test of the interface: gathers the cases of the files of this folder and runs
  * them as one program, linked with libnccl.so.2 as a program of a user is.
  */
+#include "conform/table.h"
 #include "conform/world.h"
 
 #include <stdlib.h>
@@ -11,8 +12,9 @@
 enum { PREPARE_LIMIT_MS = 10000 };
 
 static const struct case_list *const lists[] = {
-    &info_cases,   &export_cases, &config_cases,     &group_cases,    &life_cases,
-    &memory_cases, &later_cases,  &wrong_life_cases, &wrong_op_cases, &disagree_cases,
+    &info_cases,     &export_cases,   &config_cases,       &group_cases, &life_cases,
+    &memory_cases,   &device_cases,   &require_cases,      &later_cases, &wrong_life_cases,
+    &wrong_op_cases, &disagree_cases, &wrong_device_cases, &table_cases,
 };
 
 static nlink_t count_threads(void)
@@ -47,5 +49,9 @@ int main(int argc, char **argv)
     }
     test_settle = test_lib_settle;
     test_prepare = prepare;
-    return test_main(argc, argv, cases, ncases);
+    test_ended = table_count;
+    table_open(cases, ncases);
+    int code = test_main(argc, argv, cases, ncases);
+    table_print();
+    return code;
 }

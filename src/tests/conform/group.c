@@ -184,8 +184,8 @@ static void unused_buffers_may_be_null(void)
 }
 
 static const struct test_case cases[] = {
-    {"group: empty ones", empty_groups, 0},
-    {"group: end without start", end_without_start, 0},
+    {"group: ncclGroupStart, ncclGroupEnd without work", empty_groups, 0},
+    {"group: ncclGroupEnd without ncclGroupStart", end_without_start, 0},
     {"group: nested ones run at the last end", nested_groups_run_at_the_last_end, 0},
     {"group: an error comes out at the outermost end", error_comes_out_at_the_outermost_end, 0},
     {"group: queries do not spoil it", queries_do_not_spoil_a_group, 0},

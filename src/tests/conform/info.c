@@ -104,6 +104,33 @@ static void reset_debug_does_nothing(void)
     CHECK_EQ(ncclGetVersion(NULL), ncclInvalidArgument);
 }
 
+static void reset_debug_keeps_the_last_error(void)
+{
+    CHECK_EQ(ncclGetVersion(NULL), ncclInvalidArgument);
+    ncclResetDebugInit();
+    CHECK_STR(ncclGetLastError(NULL), "ncclGetVersion: version is NULL");
+}
+
+static void child_ids_differ(void)
+{
+    ncclUniqueId ids[4];
+    static const ncclUniqueId zero;
+    for (size_t i = 0; i < TEST_COUNT(ids); i++) {
+        CHECK_OK(ncclGetUniqueId(&ids[i]));
+        CHECK(memcmp(&ids[i], &zero, sizeof zero) != 0);
+        for (size_t j = 0; j < i; j++) CHECK(memcmp(&ids[i], &ids[j], sizeof zero) != 0);
+    }
+}
+
+/* In a process of its own: what listens for the ranks of an id stays as long as nobody comes. */
+static void ids_differ(void)
+{
+    static struct test_output output;
+    test_exec_case("child:ids differ", NULL, &output);
+    NOTE("%s", output.err);
+    CHECK_EQ(output.code, 0);
+}
+
 static void git_hash_is_a_word(void)
 {
     const char *hash = chorus_git_hash();
@@ -112,15 +139,18 @@ static void git_hash_is_a_word(void)
 }
 
 static const struct test_case cases[] = {
-    {"info: version is the header's", version_is_the_header_s, 0},
+    {"info: ncclGetVersion is the header's", version_is_the_header_s, 0},
     {"info: banner is in the file", banner_is_in_the_file, 0},
-    {"info: every result has its text", every_result_has_its_text, 0},
-    {"info: unknown results share one text", unknown_results_share_one_text, 0},
+    {"info: ncclGetErrorString of every result", every_result_has_its_text, 0},
+    {"info: ncclGetErrorString of unknown results", unknown_results_share_one_text, 0},
     {"child:last error is empty", child_last_error_is_empty, 0},
-    {"info: last error starts empty", last_error_starts_empty, 0},
-    {"info: last error is the process's", last_error_is_the_process_s, 0},
-    {"info: last error stays after success", last_error_stays_after_success, 0},
+    {"info: ncclGetLastError starts empty", last_error_starts_empty, 0},
+    {"info: ncclGetLastError is the process's", last_error_is_the_process_s, 0},
+    {"info: ncclGetLastError stays after success", last_error_stays_after_success, 0},
     {"info: ncclResetDebugInit does nothing", reset_debug_does_nothing, 0},
+    {"info: ncclResetDebugInit keeps the last error", reset_debug_keeps_the_last_error, 0},
+    {"child:ids differ", child_ids_differ, 0},
+    {"info: ncclGetUniqueId gives another each time", ids_differ, 0},
     {"info: git hash is a word", git_hash_is_a_word, 0},
 };
 const struct case_list info_cases = {cases, TEST_COUNT(cases)};

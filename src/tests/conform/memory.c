@@ -33,6 +33,13 @@ static void memory_of_no_bytes(void)
     CHECK_OK(ncclMemAlloc(&memory, 0));
     CHECK(memory != &memory);
     CHECK_OK(ncclMemFree(memory));
+}
+
+static void nothing_is_freed(void)
+{
+    CHECK_OK(ncclGroupStart());
+    CHECK_OK(ncclMemFree(NULL));
+    CHECK_OK(ncclGroupEnd());
     CHECK_OK(ncclMemFree(NULL));
 }
 
@@ -90,9 +97,10 @@ static void destroy_drops_registrations(void)
 }
 
 static const struct test_case cases[] = {
-    {"memory: holds what is written", memory_holds_what_is_written, 0},
-    {"memory: of no bytes", memory_of_no_bytes, 0},
-    {"memory: too large is refused", memory_too_large_is_refused, 0},
+    {"memory: ncclMemAlloc holds what is written", memory_holds_what_is_written, 0},
+    {"memory: ncclMemAlloc, ncclMemFree of no bytes", memory_of_no_bytes, 0},
+    {"memory: ncclMemFree of NULL", nothing_is_freed, 0},
+    {"memory: ncclMemAlloc of too much is refused", memory_too_large_is_refused, 0},
     {"memory: registration is counted", registration_is_counted, 0},
     {"memory: registered buffers work", registered_buffers_work, 0},
     {"memory: destroy drops registrations", destroy_drops_registrations, 0},

@@ -1,5 +1,6 @@
 /* The 82 functions of the interface at level 2.30.7, written down apart from nccl.h so that a
- * name lost there is noticed. NAME(x) stands for ncclx and pncclx. Included by exports.c.
+ * name lost there is noticed. NAME(x) stands for ncclx and pncclx. Included by exports.c and
+ * table.c.
  */
 NAME(AllGather)
 NAME(AllReduce)

@@ -40,12 +40,14 @@ void expect_error(ncclResult_t got, ncclResult_t code, const char *function, con
 /* The current device of this thread. */
 int current_device(void);
 
-/* One table of cases per file; conform_api.c runs them all. */
+/* One table of cases per file; conform_api.c runs them all. A case is a row about each function
+ * that its name names. */
 struct case_list {
     const struct test_case *cases;
     size_t ncases;
 };
 extern const struct case_list info_cases, export_cases, life_cases, config_cases, group_cases,
-    memory_cases, wrong_op_cases, wrong_life_cases, later_cases, disagree_cases;
+    memory_cases, device_cases, require_cases, wrong_op_cases, wrong_life_cases, wrong_device_cases,
+    later_cases, disagree_cases, table_cases;
 
 #endif

@@ -25,25 +25,25 @@ struct callee {
 #define TYPE ((ncclDataType_t)a->type)
 #define OP   ((ncclRedOp_t)a->op)
 
-/* CALLEE(id, function, (arguments)) */
-#define CALLEE(id, function, arguments)                                                            \
+/* CALLEE(name without nccl, (arguments)) */
+#define CALLEE(id, arguments)                                                                      \
     static ncclResult_t call_##id(const struct args *a)                                            \
     {                                                                                              \
-        return function arguments;                                                                 \
+        return nccl##id arguments;                                                                 \
     }                                                                                              \
-    static const struct callee id = {#function, call_##id};
+    static const struct callee id = {"nccl" #id, call_##id};
 
-CALLEE(all_reduce, ncclAllReduce, (a->in, a->out, a->count, TYPE, OP, a->comm, a->stream))
-CALLEE(reduce, ncclReduce, (a->in, a->out, a->count, TYPE, OP, a->root, a->comm, a->stream))
-CALLEE(broadcast, ncclBroadcast, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
-CALLEE(bcast, ncclBcast, (a->out, a->count, TYPE, a->root, a->comm, a->stream))
-CALLEE(all_gather, ncclAllGather, (a->in, a->out, a->count, TYPE, a->comm, a->stream))
-CALLEE(reduce_scatter, ncclReduceScatter, (a->in, a->out, a->count, TYPE, OP, a->comm, a->stream))
-CALLEE(all_to_all, ncclAlltoAll, (a->in, a->out, a->count, TYPE, a->comm, a->stream))
-CALLEE(gather, ncclGather, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
-CALLEE(scatter, ncclScatter, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
-CALLEE(send, ncclSend, (a->in, a->count, TYPE, a->root, a->comm, a->stream))
-CALLEE(recv, ncclRecv, (a->out, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(AllReduce, (a->in, a->out, a->count, TYPE, OP, a->comm, a->stream))
+CALLEE(Reduce, (a->in, a->out, a->count, TYPE, OP, a->root, a->comm, a->stream))
+CALLEE(Broadcast, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(Bcast, (a->out, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(AllGather, (a->in, a->out, a->count, TYPE, a->comm, a->stream))
+CALLEE(ReduceScatter, (a->in, a->out, a->count, TYPE, OP, a->comm, a->stream))
+CALLEE(AlltoAll, (a->in, a->out, a->count, TYPE, a->comm, a->stream))
+CALLEE(Gather, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(Scatter, (a->in, a->out, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(Send, (a->in, a->count, TYPE, a->root, a->comm, a->stream))
+CALLEE(Recv, (a->out, a->count, TYPE, a->root, a->comm, a->stream))
 
 /* A fault: which arguments become what, and what the text must say. */
 enum spoilt {
@@ -164,27 +164,27 @@ static void try_fault(const struct callee *callee, const struct fault *fault, in
     X(c, type_before_op)
 
 #define CASES(X)                                                                                   \
-    FOR_ALL(X, all_reduce)                                                                         \
-    FOR_REDUCING(X, all_reduce)                                                                    \
-    FOR_ALL(X, reduce)                                                                             \
-    FOR_ROOTED(X, reduce)                                                                          \
-    FOR_REDUCING(X, reduce)                                                                        \
-    FOR_ALL(X, broadcast)                                                                          \
-    FOR_ROOTED(X, broadcast)                                                                       \
-    FOR_ALL(X, bcast)                                                                              \
-    FOR_ROOTED(X, bcast)                                                                           \
-    FOR_ALL(X, all_gather)                                                                         \
-    FOR_ALL(X, reduce_scatter)                                                                     \
-    FOR_REDUCING(X, reduce_scatter)                                                                \
-    FOR_ALL(X, all_to_all)                                                                         \
-    FOR_ALL(X, gather)                                                                             \
-    FOR_ROOTED(X, gather)                                                                          \
-    FOR_ALL(X, scatter)                                                                            \
-    FOR_ROOTED(X, scatter)                                                                         \
-    FOR_ALL(X, send)                                                                               \
-    FOR_ROOTED(X, send)                                                                            \
-    FOR_ALL(X, recv)                                                                               \
-    FOR_ROOTED(X, recv)
+    FOR_ALL(X, AllReduce)                                                                          \
+    FOR_REDUCING(X, AllReduce)                                                                     \
+    FOR_ALL(X, Reduce)                                                                             \
+    FOR_ROOTED(X, Reduce)                                                                          \
+    FOR_REDUCING(X, Reduce)                                                                        \
+    FOR_ALL(X, Broadcast)                                                                          \
+    FOR_ROOTED(X, Broadcast)                                                                       \
+    FOR_ALL(X, Bcast)                                                                              \
+    FOR_ROOTED(X, Bcast)                                                                           \
+    FOR_ALL(X, AllGather)                                                                          \
+    FOR_ALL(X, ReduceScatter)                                                                      \
+    FOR_REDUCING(X, ReduceScatter)                                                                 \
+    FOR_ALL(X, AlltoAll)                                                                           \
+    FOR_ALL(X, Gather)                                                                             \
+    FOR_ROOTED(X, Gather)                                                                          \
+    FOR_ALL(X, Scatter)                                                                            \
+    FOR_ROOTED(X, Scatter)                                                                         \
+    FOR_ALL(X, Send)                                                                               \
+    FOR_ROOTED(X, Send)                                                                            \
+    FOR_ALL(X, Recv)                                                                               \
+    FOR_ROOTED(X, Recv)
 
 #define FUNCTIONS(c, fault)                                                                        \
     static void c##_##fault(void)                                                                  \
@@ -198,7 +198,7 @@ static void try_fault(const struct callee *callee, const struct fault *fault, in
 CASES(FUNCTIONS)
 
 #define ROWS(c, fault)                                                                             \
-    {"wrong: " #c " " #fault, c##_##fault, 0},                                                     \
-        {"wrong: " #c " " #fault " in a group", c##_##fault##_in_group, 0},
+    {"wrong: nccl" #c " " #fault, c##_##fault, 0},                                                 \
+        {"wrong: nccl" #c " " #fault " in a group", c##_##fault##_in_group, 0},
 static const struct test_case cases[] = {CASES(ROWS)};
 const struct case_list wrong_op_cases = {cases, TEST_COUNT(cases)};

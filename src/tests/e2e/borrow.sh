@@ -23,6 +23,7 @@ borrow() {
             : >"$err"
             ;;
         1..*) ;;
+        '# rows: '*) echo "$line" ;;
         *) echo "$line" >>"$err" ;;
         esac
     done <"$out"

@@ -6,7 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 export NCCL_MULTI_RANK_GPU_ENABLE=1
 
+borrow test_family
 borrow test_life
+borrow test_nonblocking
 borrow test_ends
 borrow test_handles
 borrow test_conform_api

@@ -7,4 +7,5 @@ export NCCL_MULTI_RANK_GPU_ENABLE=1
 borrow test_process
 borrow test_process_faults
 borrow test_ends_across
+borrow test_family_across
 finish

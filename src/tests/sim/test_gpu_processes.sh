@@ -10,4 +10,5 @@ borrow test_exchange --only 'across'
 borrow test_process
 borrow test_process_faults
 borrow test_ends_across
+borrow test_family_across
 finish

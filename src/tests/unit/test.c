@@ -26,6 +26,7 @@ enum outcome { PASSED, FAILED, SKIPPED };
 
 void (*test_settle)(void);
 void (*test_prepare)(void);
+void (*test_ended)(const struct test_case *test, int passed);
 unsigned test_settle_limit_ms = 2000;
 
 /* What the options chose, and what the handlers need to go on in a new process. */
@@ -421,6 +422,7 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t ncase
         if (!is_chosen(&cases[i]) || ++number == 0 || i < plan.first) continue;
         enum outcome outcome = plan.fork_each ? run_case_forked(i, number) : run_case(i, number);
         plan.nfailed += outcome == FAILED;
+        if (test_ended != NULL) test_ended(&cases[i], outcome == PASSED);
     }
     test_snapshot_free(&inherited);
     return plan.nfailed != 0;

@@ -24,6 +24,9 @@ extern void (*test_settle)(void);
 /* Called once before the first case, to make what lives as long as the process; NULL: nothing. */
 extern void (*test_prepare)(void);
 
+/* Called after each case; what was skipped did not pass. NULL: nothing. */
+extern void (*test_ended)(const struct test_case *test, int passed);
+
 /* How long leftovers may take to go by themselves before they count; 2,000 ms. */
 extern unsigned test_settle_limit_ms;
 
