@@ -75,7 +75,7 @@ CCL_API(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, ncclCommPropert
     if (props->version <= LAST_SHORT_VERSION) return ncclSuccess;
     props->ginType = NCCL_GIN_TYPE_NONE;
     props->nLsaTeams = props->nRanks / ccl_lsa_team(comm).nRanks;
-    props->hostRmaSupport = true;
+    props->hostRmaSupport = ccl_rma_reaches(comm);
     props->railedGinType = NCCL_GIN_TYPE_NONE;
     return ncclSuccess;
 }

@@ -149,7 +149,9 @@ struct ccl_target {
 ncclResult_t ccl_window_target(ncclComm_t comm, const struct ccl_target *target, void **out);
 /* What a put reads lies in a symmetric window of the rank. */
 ncclResult_t ccl_window_check_source(ncclComm_t comm, const void *buffer, size_t bytes);
-/* ncclInvalidArgument where ranks do not reach each other's memory: GPUs of several processes. */
+/* Ranks reach each other's memory: not those of several GPUs in several processes. And the same as
+ * ncclInvalidArgument. */
+int ccl_rma_reaches(ncclComm_t comm);
 ncclResult_t ccl_rma_check(ncclComm_t comm, const char *function);
 
 /* ---- bootstrap id ---- */

@@ -30,9 +30,14 @@ struct ccl_rma_batch {
 
 /* ---- words ---- */
 
+int ccl_rma_reaches(ncclComm_t comm)
+{
+    return comm->clique->signals != NULL;
+}
+
 ncclResult_t ccl_rma_check(ncclComm_t comm, const char *function)
 {
-    if (comm->clique->signals != NULL) return ncclSuccess;
+    if (ccl_rma_reaches(comm)) return ncclSuccess;
     return ccl_err(
         ncclInvalidArgument,
         "%s: rank %d: windows and one-sided operations need all ranks in one process, or "

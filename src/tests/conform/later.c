@@ -7,7 +7,6 @@
 #include <string.h>
 
 static int one_byte;
-static void *pointer;
 static ncclComm_t comm;
 static uint64_t number;
 static int integer;
@@ -39,7 +38,6 @@ static void dirty_outputs(void)
 {
     comm = (ncclComm_t)(void *)&one_byte;
     param = (ncclParamHandle_t)(void *)&one_byte;
-    pointer = &one_byte;
     number = 0;
     text = "left";
     table = &text;
@@ -70,8 +68,6 @@ static void out_pointers_are_null(void)
     dirty_outputs();
     CHECK_EQ(ncclParamBind(&param, "NCCL_DEBUG"), ncclInvalidUsage);
     CHECK_EQ(param, NULL);
-    CHECK_EQ(ncclWinGetUserPtr(NULL, NULL, &pointer), ncclInvalidUsage);
-    CHECK_EQ(pointer, NULL);
     CHECK_EQ(ncclParamGetStr(NULL, &text), ncclInvalidUsage);
     CHECK_EQ(text, NULL);
     CHECK_EQ(ncclParamGetAllParameterKeys(&table, &integer), ncclInvalidUsage);
