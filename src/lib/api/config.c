@@ -139,5 +139,6 @@ ncclResult_t ccl_config_read(const ncclConfig_t *config, struct ccl_init_args *a
         known.blocking = (int)ccl_param_int(CCL_PARAM_COMM_BLOCKING);
     known.netName = known.commName = NCCL_CONFIG_UNDEF_PTR;
     args->config = known;
+    args->caller_version = config == NULL ? 0 : config->version;
     return ncclSuccess;
 }

@@ -37,6 +37,8 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
 
     pthread_mutex_lock(&registry_lock);
     int is_first = atomic_load_explicit(&clique->error, memory_order_relaxed) == ncclSuccess;
+    /* Programs may be of a header without this code (core/jobs.c). */
+    if (code == ncclTimeout) code = ncclRemoteError;
     if (is_first) {
         memcpy(clique->error_text, text, sizeof text);
         atomic_store_explicit(&clique->error, (int)code, memory_order_release);

@@ -198,6 +198,7 @@ ncclResult_t ccl_comm_abortable(ncclComm_t comm, const char *function)
 void ccl_comm_inherit(ncclComm_t comm, struct ccl_init_args *child)
 {
     child->config = comm->config;
+    child->caller_version = comm->caller_version;
     memcpy(child->comm_name, comm->name, sizeof child->comm_name);
     memcpy(child->net_name, comm->net_name, sizeof child->net_name);
 }

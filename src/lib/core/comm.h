@@ -70,6 +70,7 @@ struct ncclComm {
     int nranks, rank, device;
     cudaStream_t checked; /* the latest stream that was found to be of its device */
     ncclConfig_t config;
+    unsigned caller_version; /* of the header that the program was built with; 0: not known */
     char name[64], net_name[32];
 
     struct ccl_latest latest; /* guarded by the executor's lock */

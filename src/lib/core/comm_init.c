@@ -288,6 +288,7 @@ static ncclResult_t take_handle(const struct ccl_init_args *args, struct ncclCom
     comm->rank = args->rank;
     comm->device = args->device;
     comm->config = args->config;
+    comm->caller_version = args->caller_version;
     memcpy(comm->name, args->comm_name, sizeof comm->name);
     memcpy(comm->net_name, args->net_name, sizeof comm->net_name);
     *out = comm;

@@ -74,11 +74,12 @@ int ccl_comm_device(ncclComm_t comm);
 struct ccl_init_args {
     ncclComm_t *comm; /* set to a handle at once, back to NULL on failure */
     int nranks, rank;
-    int device;           /* the current device at the call */
-    ncclUniqueId id;      /* ids[0] of the scalable form: the others only spread load */
-    const char *function; /* API name for error texts */
-    ncclConfig_t config;  /* filled in: defaults, then the caller's fields */
-    char comm_name[64];   /* "" when none; config.commName points to nothing after the call */
+    int device;              /* the current device at the call */
+    ncclUniqueId id;         /* ids[0] of the scalable form: the others only spread load */
+    const char *function;    /* API name for error texts */
+    ncclConfig_t config;     /* filled in: defaults, then the caller's fields */
+    unsigned caller_version; /* as the caller's configuration says; 0: there was none */
+    char comm_name[64];      /* "" when none; config.commName points to nothing after the call */
     char net_name[32];
 };
 ncclResult_t ccl_comm_init(const struct ccl_init_args *args);

@@ -111,6 +111,15 @@ static void end_unstarted(struct run *run)
     for (; run != NULL; run = run->next) end_run(run, result);
 }
 
+/* Headers before 2.30 have no ncclTimeout, and a program that was built with one may not survive a
+ * code that it does not know. The version of its configuration tells; without one nobody knows. */
+enum { TIMEOUT_SINCE = 23000 };
+static ncclResult_t known_code(const struct run *run)
+{
+    int is_known = run->job->comm->caller_version >= TIMEOUT_SINCE;
+    return run->result == ncclTimeout && !is_known ? ncclRemoteError : run->result;
+}
+
 /* How likely an error is the cause of the others: not when it tells of another rank's failure, and
  * least of all when the job was cancelled. */
 static int blame(ncclResult_t result)
@@ -130,8 +139,8 @@ static ncclResult_t find_cause(const struct batch *batch)
         if (cause == NULL || blame(run->result) > blame(cause->result)) cause = run;
     }
     if (cause == NULL) return ncclSuccess;
-    if (strcmp(ccl_err_last(), cause->text) == 0) return cause->result;
-    return ccl_err(cause->result, "%s", cause->text);
+    if (strcmp(ccl_err_last(), cause->text) == 0) return known_code(cause);
+    return ccl_err(known_code(cause), "%s", cause->text);
 }
 
 static void close_job(struct ccl_job *job, ncclResult_t result)
@@ -187,7 +196,7 @@ static void leave(struct run *run)
     struct batch *batch = run->batch;
     const struct run *told = run;
     while (told->result == ncclSuccess && told->next != NULL) told = told->next;
-    comm->job_result = told->result;
+    comm->job_result = known_code(told);
     memcpy(comm->job_text, told->text, sizeof comm->job_text);
     for (struct run *next = run->next; run != NULL; run = next) {
         next = run->next;

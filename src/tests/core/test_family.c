@@ -1,7 +1,7 @@
 /* Communicators made from communicators in a process: split, shrink, grow, revoke; what they get
  * wrong, who is missing, and what an abort does to them. */
 #define _GNU_SOURCE
-#include "core/kit.h"
+#include "core/family.h"
 #include "unit/memory.h"
 
 #include <sched.h>
@@ -10,42 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 64, MAX = 16 };
-
-/* Makes a kit of the ranks whose new communicator is not NULL, each on its parent's device, in the
- * order of the new ranks. */
-static void adopt(struct kit *child, const struct kit *parent, ncclComm_t *comms)
-{
-    int before;
-    CHECK_OK(chorus_devices()->get(&before));
-    memset(child, 0, sizeof *child);
-    child->ndevices = parent->ndevices;
-    for (int r = 0; r < parent->nranks; r++) {
-        int rank, nranks;
-        if (comms[r] == NULL) continue;
-        CHECK_OK(ncclCommUserRank(comms[r], &rank));
-        CHECK_OK(ncclCommCount(comms[r], &nranks));
-        CHECK_OK(chorus_devices()->set(parent->ranks[r].device));
-        kit_rank_open(&child->ranks[rank], nranks, rank, COUNT);
-        child->ranks[rank].comm = comms[r];
-        child->nranks = nranks;
-    }
-    CHECK_OK(chorus_devices()->set(before));
-}
-
-static void use(struct kit *kit)
-{
-    struct kit_op reduce = kit_simple(KIT_ALL_REDUCE, COUNT);
-    struct kit_op gather = kit_simple(KIT_ALL_GATHER, COUNT);
-    kit_run(kit, &reduce);
-    kit_run(kit, &gather);
-}
-
-static void use_and_close(struct kit *child)
-{
-    use(child);
-    kit_close(child);
-}
+enum { COUNT = FAMILY_COUNT, MAX = 16 };
 
 /* ---- split ---- */
 
@@ -102,10 +67,11 @@ static void split_and_use(struct kit *kit, const struct split *split)
     for (int color = 0; color < 4; color++) {
         struct kit child;
         pick(split, color, kit->nranks, comms, picked);
-        adopt(&child, kit, picked);
-        if (child.nranks > 0) use_and_close(&child);
+        family_adopt(&child, kit, picked);
+        if (child.nranks > 0) family_use(&child);
+        kit_close(&child);
     }
-    use(kit);
+    family_use(kit);
 }
 
 static void test_split(void)
@@ -149,14 +115,40 @@ static void test_split_threads(void)
         kit_threads(5, split_in_thread, &threads);
         check_places(&threads.kit, &threads.split, threads.comms);
         for (int color = 0; color < 2; color++) {
-            struct kit child;
             ncclComm_t picked[MAX];
             pick(&threads.split, color, 5, threads.comms, picked);
-            adopt(&child, &threads.kit, picked);
-            use_and_close(&child);
+            family_try(&threads.kit, picked);
         }
     }
     kit_close(&threads.kit);
+}
+
+/* A communicator, one of the same ranks and two of its halves: ten calls each in one group. */
+static void test_one_group(void)
+{
+    static const struct split all = {{0}, {3, 2, 1, 0}}, halves = {{0, 1, 0, 1}, {0}};
+    struct kit kits[4];
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    ncclComm_t comms[MAX], picked[MAX];
+    kit_open(&kits[0], 4, 2, COUNT);
+    call_split(&kits[0], &all, comms);
+    family_adopt(&kits[1], &kits[0], comms);
+    call_split(&kits[0], &halves, comms);
+    for (int color = 0; color < 2; color++) {
+        pick(&halves, color, 4, comms, picked);
+        family_adopt(&kits[2 + color], &kits[0], picked);
+    }
+    for (int k = 0; k < 4; k++)
+        for (int r = 0; r < kits[k].nranks; r++) kit_prepare(&kits[k].ranks[r], &op);
+    CHECK_OK(ncclGroupStart());
+    for (int call = 0; call < 40; call++) {
+        struct kit *kit = &kits[call % 4];
+        for (int r = 0; r < kit->nranks; r++) CHECK_OK(kit_call(&kit->ranks[r], &op));
+    }
+    CHECK_OK(ncclGroupEnd());
+    for (int k = 0; k < 4; k++)
+        for (int r = 0; r < kits[k].nranks; r++) kit_check(&kits[k].ranks[r], &op);
+    for (int k = 0; k < 4; k++) kit_close(&kits[k]);
 }
 
 /* Parents end before their children, and before children of those. */
@@ -170,15 +162,16 @@ static void test_generations(void)
     call_split(&kit, &halves, comms);
     for (int r = 0; r < 4; r++) CHECK_OK(ncclCommDestroy(comms[r]));
     pick(&halves, 1, 8, comms, picked);
-    adopt(&half, &kit, picked);
+    family_adopt(&half, &kit, picked);
     kit_close(&kit);
-    use(&half);
+    family_use(&half);
     call_split(&half, &pairs, comms);
     for (int r = 0; r < 2; r++) CHECK_OK(ncclCommDestroy(comms[r]));
     pick(&pairs, 1, 4, comms, picked);
-    adopt(&pair, &half, picked);
+    family_adopt(&pair, &half, picked);
     kit_close(&half);
-    use_and_close(&pair);
+    family_use(&pair);
+    kit_close(&pair);
 }
 
 /* Without a configuration the child has its parent's, with one it has that. */
@@ -217,7 +210,7 @@ static void test_disagree(void)
     CHECK_EQ(rc, ncclInvalidUsage);
     CHECK_HAS(ncclGetLastError(NULL), "ranks disagree");
     for (int r = 0; r < 3; r++) CHECK(comms[r] == NULL);
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
 }
 
@@ -228,16 +221,16 @@ static void child_missing(void)
     ncclComm_t comm = NULL;
     int excluded[2] = {0, 3};
     kit_open(&kit, 4, 2, COUNT);
-    CHECK_EQ(ncclCommSplit(kit.ranks[1].comm, 0, 0, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommSplit(kit.ranks[1].comm, 0, 0, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommSplit: rank 1: rank 0 has not called within");
-    CHECK_EQ(ncclCommSplit(kit.ranks[0].comm, 0, 0, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommSplit(kit.ranks[0].comm, 0, 0, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommSplit: rank 0: ranks 1,2,3 of 4 have not joined");
-    CHECK_EQ(ncclCommShrink(kit.ranks[2].comm, excluded, 2, &comm, NULL, 0), ncclTimeout);
+    CHECK_EQ(ncclCommShrink(kit.ranks[2].comm, excluded, 2, &comm, NULL, 0), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommShrink: rank 2: rank 1 has not called within");
-    CHECK_EQ(ncclCommGrow(kit.ranks[2].comm, 5, NULL, -1, &comm, NULL), ncclTimeout);
+    CHECK_EQ(ncclCommGrow(kit.ranks[2].comm, 5, NULL, -1, &comm, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "the rank that holds the id has not called");
     CHECK(comm == NULL);
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
 }
 
@@ -335,10 +328,11 @@ static void test_shrink(void)
             kit_open(&kit, shrinks[s].nranks, ndevices, COUNT);
             for (int round = 0; round < 2; round++) {
                 call_shrink(&kit, &shrinks[s], NCCL_SHRINK_DEFAULT, comms);
-                adopt(&child, &kit, comms);
+                family_adopt(&child, &kit, comms);
                 CHECK_EQ(child.nranks, shrinks[s].nranks - shrinks[s].n);
-                use_and_close(&child);
-                use(&kit);
+                family_use(&child);
+                kit_close(&child);
+                family_use(&kit);
             }
             kit_close(&kit);
         }
@@ -349,7 +343,7 @@ static void test_shrink_abort(void)
 {
     static const struct shrink without_2 = {4, 1, {2}};
     for (int ndevices = 1; ndevices <= 4; ndevices++) {
-        struct kit kit, child;
+        struct kit kit;
         struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
         ncclComm_t comms[MAX];
         kit_open(&kit, 4, ndevices, COUNT);
@@ -359,8 +353,7 @@ static void test_shrink_abort(void)
         for (int r = 0; r < 4; r++) kit_sync(&kit.ranks[r]);
         CHECK_EQ(kit_call(&kit.ranks[0], &op), ncclInvalidUsage);
         CHECK_HAS(ncclGetLastError(NULL), "is revoked");
-        adopt(&child, &kit, comms);
-        use_and_close(&child);
+        family_try(&kit, comms);
         kit_close(&kit);
     }
 }
@@ -377,7 +370,7 @@ static void test_shrink_disagree(void)
     CHECK_EQ(ncclGroupEnd(), ncclInvalidUsage);
     CHECK_HAS(ncclGetLastError(NULL), "ranks disagree");
     CHECK(comms[0] == NULL && comms[1] == NULL);
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
 }
 
@@ -426,9 +419,10 @@ static void test_grow(void)
             grown.ranks[r].comm = all.comms[r];
         }
         CHECK_OK(chorus_devices()->set(0));
-        use(&kit);
+        family_use(&kit);
         kit_close(&kit);
-        use_and_close(&grown);
+        family_use(&grown);
+        kit_close(&grown);
     }
 }
 
@@ -436,16 +430,14 @@ static void test_grow(void)
 static void test_used_id(void)
 {
     struct kit kit;
-    ncclComm_t first, second;
+    ncclComm_t second;
     ncclUniqueId id;
     kit_open(&kit, 1, 1, COUNT);
     struct newcomer all = {.kit = &kit, .nold = 1, .nranks = 2};
     CHECK_OK(ncclCommGetUniqueId(kit.ranks[0].comm, &all.id));
     id = all.id;
     kit_threads(2, grow_in_thread, &all);
-    first = all.comms[0];
-    CHECK_OK(ncclCommDestroy(first));
-    CHECK_OK(ncclCommDestroy(all.comms[1]));
+    for (int r = 0; r < 2; r++) CHECK_OK(ncclCommDestroy(all.comms[r]));
     CHECK_EQ(ncclCommGrow(NULL, 2, &id, 1, &second, NULL), ncclRemoteError);
     CHECK_HAS(ncclGetLastError(NULL), "its session is over");
     CHECK(second == NULL);
@@ -459,7 +451,7 @@ static void test_revoke(void)
     static const struct split halves = {{0, 1, 0, 1}, {0}};
     static const struct shrink without_3 = {4, 1, {3}};
     for (int ndevices = 1; ndevices <= 4; ndevices++) {
-        struct kit kit, child;
+        struct kit kit;
         struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
         ncclComm_t comms[MAX], picked[MAX];
         ncclResult_t error;
@@ -480,14 +472,11 @@ static void test_revoke(void)
         CHECK_EQ(ncclCommFinalize(kit.ranks[1].comm), ncclInvalidArgument);
         call_split(&kit, &halves, comms);
         pick(&halves, 0, 4, comms, picked);
-        adopt(&child, &kit, picked);
-        use_and_close(&child);
+        family_try(&kit, picked);
         pick(&halves, 1, 4, comms, picked);
-        adopt(&child, &kit, picked);
-        use_and_close(&child);
+        family_try(&kit, picked);
         call_shrink(&kit, &without_3, NCCL_SHRINK_DEFAULT, comms);
-        adopt(&child, &kit, comms);
-        use_and_close(&child);
+        family_try(&kit, comms);
         kit_close(&kit);
     }
     CHECK_OK(ncclCommRevoke(NULL, 0));
@@ -497,6 +486,7 @@ static const struct test_case cases[] = {
     {"split: colors, keys, sizes, devices", test_split, 0},
     {"split: a rank to a thread", test_split_threads, 0},
     {"split: parents end before children", test_generations, 0},
+    {"split: parent and children in one group", test_one_group, 0},
     {"split: configurations", test_split_config, 0},
     {"split: ranks that call something else", test_disagree, 0},
     {"split, shrink, grow: ranks that do not call", test_missing, 0},

@@ -1,6 +1,7 @@
 /* Communicators made from communicators whose ranks are in several processes: split, shrink without
  * a process that was killed, grow by processes that come later, revoke. */
 #define _GNU_SOURCE
+#include "core/family.h"
 #include "core/procs.h"
 #include "unit/memory.h"
 
@@ -9,45 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 512, LOCAL = 2, NPROCS = 3, NRANKS = LOCAL * NPROCS };
+enum { COUNT = FAMILY_COUNT, LOCAL = 2, NPROCS = 3, NRANKS = LOCAL * NPROCS };
 
 static struct kit_op reduce(void)
 {
     return kit_simple(KIT_ALL_REDUCE, COUNT);
-}
-
-static void use(struct kit *kit)
-{
-    struct kit_op op = reduce(), all = kit_simple(KIT_ALL_TO_ALL, COUNT);
-    kit_run(kit, &op);
-    kit_run(kit, &all);
-}
-
-/* The local ranks whose new communicator is not NULL, in the order of the parent's. */
-static void adopt(struct kit *child, const struct kit *parent, ncclComm_t *comms)
-{
-    int before;
-    CHECK_OK(chorus_devices()->get(&before));
-    memset(child, 0, sizeof *child);
-    child->ndevices = parent->ndevices;
-    for (int r = 0; r < parent->nranks; r++) {
-        int rank, nranks;
-        if (comms[r] == NULL) continue;
-        CHECK_OK(ncclCommUserRank(comms[r], &rank));
-        CHECK_OK(ncclCommCount(comms[r], &nranks));
-        CHECK_OK(chorus_devices()->set(parent->ranks[r].device));
-        kit_rank_open(&child->ranks[child->nranks], nranks, rank, COUNT);
-        child->ranks[child->nranks++].comm = comms[r];
-    }
-    CHECK_OK(chorus_devices()->set(before));
-}
-
-static void use_and_close(const struct kit *parent, ncclComm_t *comms)
-{
-    struct kit child;
-    adopt(&child, parent, comms);
-    if (child.nranks > 0) use(&child);
-    kit_close(&child);
 }
 
 static int global_rank(int local)
@@ -81,7 +48,7 @@ static void split(struct kit *kit, const int *colors, int sign)
     CHECK_OK(ncclGroupEnd());
     for (int r = 0; r < LOCAL; r++)
         CHECK_EQ(comms[r] == NULL, colors[global_rank(r)] == NCCL_SPLIT_NOCOLOR);
-    use_and_close(kit, comms);
+    family_try(kit, comms);
 }
 
 static void child_split(void)
@@ -94,7 +61,7 @@ static void child_split(void)
     proc_open(&kit, LOCAL, COUNT);
     for (size_t c = 0; c < TEST_COUNT(colors); c++)
         for (int sign = -1; sign <= 1; sign += 2) split(&kit, colors[c], sign);
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
 }
 
@@ -134,7 +101,7 @@ static void shrink(struct kit *kit, int proc, int flags)
     for (int r = 0; r < LOCAL; r++)
         CHECK_OK(ncclCommShrink(kit->ranks[r].comm, excluded, LOCAL, &comms[r], NULL, flags));
     CHECK_OK(ncclGroupEnd());
-    use_and_close(kit, comms);
+    family_try(kit, comms);
 }
 
 static void child_shrink(void)
@@ -142,7 +109,7 @@ static void child_shrink(void)
     struct kit kit;
     proc_open(&kit, LOCAL, COUNT);
     for (int proc = 0; proc < NPROCS; proc++) shrink(&kit, proc, NCCL_SHRINK_DEFAULT);
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
 }
 
@@ -161,7 +128,7 @@ static void child_survive(void)
 {
     struct kit kit;
     proc_open(&kit, LOCAL, COUNT);
-    use(&kit);
+    family_use(&kit);
     proc_say('r');
     if (proc_index() == victim()) proc_hear('x');
     call_in_vain(&kit, ncclRemoteError);
@@ -194,7 +161,7 @@ static void child_dead_leader(void)
     ncclComm_t comm = NULL;
     int excluded[1] = {NRANKS - 1};
     proc_open(&kit, LOCAL, COUNT);
-    use(&kit);
+    family_use(&kit);
     proc_say('r');
     proc_hear(proc_index() == 0 ? 'x' : 'k');
     kit_await_error(&kit.ranks[0], ncclRemoteError, "ended without closing its communicator");
@@ -230,7 +197,7 @@ static void child_grow(void)
                               &comms[r], NULL));
     }
     CHECK_OK(ncclGroupEnd());
-    if (proc_index() == 0) use(&kit);
+    if (proc_index() == 0) family_use(&kit);
     memset(&grown, 0, sizeof grown);
     grown.nranks = LOCAL;
     for (int r = 0; r < LOCAL; r++) {
@@ -242,7 +209,7 @@ static void child_grow(void)
     }
     CHECK_OK(chorus_devices()->set(test_device(0)));
     if (proc_index() == 0) kit_close(&kit);
-    use(&grown);
+    family_use(&grown);
     kit_close(&grown);
 }
 
@@ -260,7 +227,7 @@ static void child_revoke(void)
     struct kit kit;
     struct kit_op op = reduce();
     proc_open(&kit, LOCAL, COUNT);
-    use(&kit);
+    family_use(&kit);
     /* What runs elsewhere is not to be ended yet. */
     proc_say('r');
     proc_hear('k');

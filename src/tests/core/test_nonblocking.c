@@ -1,7 +1,7 @@
 /* Communicators with blocking = 0: what waits for other ranks returns ncclInProgress, is polled,
  * and meanwhile refuses everything else; how it fails and is aborted. */
 #define _GNU_SOURCE
-#include "core/kit.h"
+#include "core/family.h"
 #include "unit/memory.h"
 
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 64, MAX = 8, LIMIT_MS = 20000 };
+enum { COUNT = FAMILY_COUNT, MAX = 8, LIMIT_MS = 20000 };
 
 static ncclConfig_t nonblocking(void)
 {
@@ -62,21 +62,13 @@ static void open_kit(struct kit *kit, int n, int ndevices)
     CHECK_OK(chorus_devices()->set(test_device(0)));
 }
 
-static void use(struct kit *kit)
-{
-    struct kit_op reduce = kit_simple(KIT_ALL_REDUCE, COUNT);
-    struct kit_op all = kit_simple(KIT_ALL_TO_ALL, COUNT);
-    kit_run(kit, &reduce);
-    kit_run(kit, &all);
-}
-
 static void test_life(void)
 {
     for (int n = 1; n <= MAX; n = n * 2)
         for (int ndevices = 1; ndevices <= 4; ndevices += 3) {
             struct kit kit;
             open_kit(&kit, n, ndevices);
-            use(&kit);
+            family_use(&kit);
             for (int r = 0; r < n; r++) check_started(ncclCommFinalize(kit.ranks[r].comm));
             for (int r = 0; r < n; r++) CHECK_OK(settle(kit.ranks[r].comm));
             struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
@@ -162,23 +154,11 @@ static void test_fails(void)
     kit_child("child:fails", (const char *const[]){"CHORUS_INIT_TIMEOUT_MS=300", NULL});
 }
 
-/* The new communicators of all ranks of `kit` whose handle is not NULL, used and ended. */
 static void use_children(const struct kit *kit, ncclComm_t *comms)
 {
-    struct kit child = {.ndevices = kit->ndevices};
-    for (int r = 0; r < kit->nranks; r++) {
-        int rank;
-        if (comms[r] == NULL) continue;
-        CHECK_OK(settle(comms[r]));
-        CHECK_OK(ncclCommUserRank(comms[r], &rank));
-        CHECK_OK(ncclCommCount(comms[r], &child.nranks));
-        CHECK_OK(chorus_devices()->set(kit->ranks[r].device));
-        kit_rank_open(&child.ranks[rank], child.nranks, rank, COUNT);
-        child.ranks[rank].comm = comms[r];
-    }
-    CHECK_OK(chorus_devices()->set(test_device(0)));
-    use(&child);
-    kit_close(&child);
+    for (int r = 0; r < kit->nranks; r++)
+        if (comms[r] != NULL) CHECK_OK(settle(comms[r]));
+    family_try(kit, comms);
 }
 
 /* The parent is busy until the call is over, and the new handle NULL. */
@@ -219,7 +199,7 @@ static void test_family(void)
         CHECK_OK(ncclCommUserRank(grown[r], &rank));
         CHECK_EQ(rank, r);
     }
-    use(&kit);
+    family_use(&kit);
     kit_close(&kit);
     for (int r = 0; r < 5; r++) CHECK_OK(ncclCommDestroy(grown[r]));
 }

@@ -14,4 +14,6 @@ borrow_but 'across' test_exchange
 borrow test_family
 borrow test_life
 borrow test_nonblocking
+borrow test_rma
+borrow test_windows
 finish
