@@ -141,13 +141,17 @@ ncclResult_t ccl_window_register(ncclComm_t comm, void *buffer, size_t bytes, nc
                                  int flags);
 ncclResult_t ccl_window_deregister(ncclComm_t comm, ncclWindow_t win);
 ncclResult_t ccl_window_pointer(ncclComm_t comm, ncclWindow_t win, void **out);
+/* The communicator of any window of the process; NULL: it is none. */
+ncclComm_t ccl_window_comm(ncclWindow_t win);
 /* A place in a peer's window, as this rank reaches it. */
 struct ccl_target {
     ncclWindow_t win;
     int peer;
     size_t offset, bytes;
 };
+/* For a put; and for a pointer, of a window with a communicator and a peer in it. */
 ncclResult_t ccl_window_target(ncclComm_t comm, const struct ccl_target *target, void **out);
+ncclResult_t ccl_window_place(const struct ccl_target *target, const char *function, void **out);
 /* What a put reads lies in a symmetric window of the rank. */
 ncclResult_t ccl_window_check_source(ncclComm_t comm, const void *buffer, size_t bytes);
 /* Ranks reach each other's memory: not those of several GPUs in several processes. And the same as

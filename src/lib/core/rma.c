@@ -11,6 +11,8 @@
 #include "core/launch.h"
 #include "kernel/kernel.h"
 
+#include <stdio.h>
+
 /* An operation of the group end in progress. Of a rank on a stream, level n holds the puts and
  * signals behind its n-th row of waits, and the row of waits behind them. */
 struct ccl_rma_post {
@@ -267,6 +269,16 @@ static ncclResult_t track(struct ccl_exec *exec, const struct ccl_record *record
     return ccl_track_add(&exec->track, record->op.stream, record->op.comm->rank);
 }
 
+static ncclResult_t copy_to_peer(const struct ccl_op *op, uint64_t bytes)
+{
+    char why[CCL_ERR_TEXT_BYTES];
+    ncclResult_t rc = ccl_device()->base.copy(op->out, op->in, bytes, op->stream);
+    if (rc == ncclSuccess) return ncclSuccess;
+    snprintf(why, sizeof why, "%s", ccl_err_last());
+    return ccl_err(rc, "ncclPutSignal: rank %d: %llu bytes at %p for rank %d: %.300s",
+                   op->comm->rank, (unsigned long long)bytes, op->in, op->root, why);
+}
+
 /* The copy is done when the kernel behind it starts. */
 static ncclResult_t put_on_gpu(struct ccl_exec *exec, const struct ccl_record *record)
 {
@@ -279,8 +291,7 @@ static ncclResult_t put_on_gpu(struct ccl_exec *exec, const struct ccl_record *r
         .nlanes = 1,
         .cuda = ccl_cuda_kernel_raise,
     };
-    if (bytes > 0 && op->in != op->out)
-        TRY(ccl_device()->base.copy(op->out, op->in, bytes, op->stream));
+    if (bytes > 0 && op->in != op->out) TRY(copy_to_peer(op, bytes));
     TRY(ccl_launch(op->comm, op->stream, &spec));
     return track(exec, record);
 }

@@ -17,6 +17,10 @@
 
 static const char function[] = "ncclCommWindowRegister";
 
+/* All of the process, for calls that name no communicator. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ccl_window *windows;
+
 struct request {
     char *buffer;
     size_t bytes;
@@ -189,7 +193,7 @@ static ncclResult_t make_window(struct ncclComm *comm, const struct entry *entri
     TRY(ccl_alloc((void **)&window, 1, sizeof *window + bytes));
     window->handle = (ncclWindow_t)(void *)window;
     window->flags = entries[0].flags;
-    window->rank = comm->rank;
+    window->comm = comm;
     for (int r = 0; r < comm->nranks; r++) {
         struct ccl_window_part *part = &window->parts[r];
         part->bytes = entries[r].bytes;
@@ -237,6 +241,10 @@ static ncclResult_t exchange(struct ncclComm *comm, struct ccl_boot *boot,
 
 static void keep(struct ncclComm *comm, struct ccl_window *window)
 {
+    pthread_mutex_lock(&lock);
+    window->next_of = windows;
+    windows = window;
+    pthread_mutex_unlock(&lock);
     pthread_mutex_lock(&comm->own_lock);
     window->next = comm->windows;
     comm->windows = window;
@@ -274,13 +282,25 @@ ncclResult_t ccl_window_register(ncclComm_t comm, void *buffer, size_t bytes, nc
 
 /* ---- using and giving up ---- */
 
-const struct ccl_window *ccl_window_find(ncclComm_t comm, ncclWindow_t handle)
+/* The window of a handle; NULL: the rank has none. */
+static const struct ccl_window *find_window(ncclComm_t comm, ncclWindow_t handle)
 {
     pthread_mutex_lock(&comm->own_lock);
     const struct ccl_window *window = comm->windows;
     while (window != NULL && window->handle != handle) window = window->next;
     pthread_mutex_unlock(&comm->own_lock);
     return window;
+}
+
+/* Off the list of the process, then away. */
+static void drop(struct ccl_window *window)
+{
+    pthread_mutex_lock(&lock);
+    struct ccl_window **link = &windows;
+    while (*link != window) link = &(*link)->next_of;
+    *link = window->next_of;
+    pthread_mutex_unlock(&lock);
+    free_window(window->comm, window);
 }
 
 ncclResult_t ccl_window_deregister(ncclComm_t comm, ncclWindow_t handle)
@@ -295,13 +315,13 @@ ncclResult_t ccl_window_deregister(ncclComm_t comm, ncclWindow_t handle)
         return ccl_err(ncclInvalidUsage,
                        "ncclCommWindowDeregister: win %p is no window of rank %d's communicator",
                        (void *)handle, comm->rank);
-    free_window(comm, window);
+    drop(window);
     return ncclSuccess;
 }
 
 ncclResult_t ccl_window_pointer(ncclComm_t comm, ncclWindow_t handle, void **out)
 {
-    const struct ccl_window *window = ccl_window_find(comm, handle);
+    const struct ccl_window *window = find_window(comm, handle);
     if (window == NULL)
         return ccl_err(ncclInvalidArgument,
                        "ncclWinGetUserPtr: win %p is no window of rank %d's communicator",
@@ -310,10 +330,35 @@ ncclResult_t ccl_window_pointer(ncclComm_t comm, ncclWindow_t handle, void **out
     return ncclSuccess;
 }
 
+ncclComm_t ccl_window_comm(ncclWindow_t handle)
+{
+    pthread_mutex_lock(&lock);
+    const struct ccl_window *window = windows;
+    while (window != NULL && window->handle != handle) window = window->next_of;
+    ncclComm_t comm = window != NULL ? window->comm : NULL;
+    pthread_mutex_unlock(&lock);
+    return comm;
+}
+
+ncclResult_t ccl_window_place(const struct ccl_target *target, const char *function_name,
+                              void **out)
+{
+    const struct ccl_window *window = find_window(ccl_window_comm(target->win), target->win);
+    const struct ccl_window_part *part = &window->parts[target->peer];
+    if (target->offset >= part->bytes)
+        return ccl_err(ncclInvalidArgument,
+                       "%s: rank %d: offset %zu is not in the window of rank %d, which has %llu "
+                       "bytes",
+                       function_name, window->comm->rank, target->offset, target->peer,
+                       (unsigned long long)part->bytes);
+    *out = part->base + target->offset;
+    return ncclSuccess;
+}
+
 ncclResult_t ccl_window_target(ncclComm_t comm, const struct ccl_target *target, void **out)
 {
     static const char put[] = "ncclPutSignal";
-    const struct ccl_window *window = ccl_window_find(comm, target->win);
+    const struct ccl_window *window = find_window(comm, target->win);
     if (window == NULL)
         return ccl_err(ncclInvalidArgument, "%s: peerWin %p is no window of rank %d's communicator",
                        put, (void *)target->win, comm->rank);
@@ -331,7 +376,7 @@ ncclResult_t ccl_window_target(ncclComm_t comm, const struct ccl_target *target,
 /* A symmetric window of this rank holds all of it. */
 static int holds(const struct ccl_window *window, const char *buffer, size_t bytes)
 {
-    const struct ccl_window_part *own = &window->parts[window->rank];
+    const struct ccl_window_part *own = &window->parts[window->comm->rank];
     uintptr_t at = (uintptr_t)buffer - (uintptr_t)own->base;
     if (!(window->flags & NCCL_WIN_COLL_SYMMETRIC)) return 0;
     return at <= own->bytes && bytes <= own->bytes - at;
@@ -355,6 +400,6 @@ void ccl_window_free(struct ncclComm *comm)
     while (comm->windows != NULL) {
         struct ccl_window *window = comm->windows;
         comm->windows = window->next;
-        free_window(comm, window);
+        drop(window);
     }
 }

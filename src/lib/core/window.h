@@ -2,8 +2,8 @@
  *
  * A window is made by all ranks together and given up by each alone, at the latest with its rank.
  * What the program holds is the handle, which device code may read through; the record of the host
- * is found by it in the rank's list, and never the other way round. A record stays where it is
- * until it is given up, which a program must not do while it uses the window.
+ * is found by it, in the rank's list or in that of the process. A record stays where it is until it
+ * is given up, which a program must not do while it uses the window.
  */
 #ifndef CCL_CORE_WINDOW_H
 #define CCL_CORE_WINDOW_H
@@ -20,15 +20,14 @@ struct ccl_window_part {
 };
 
 struct ccl_window {
-    struct ccl_window *next;
+    struct ccl_window *next;    /* of the rank */
+    struct ccl_window *next_of; /* of the process */
     ncclWindow_t handle;
-    int flags; /* NCCL_WIN_* */
-    int rank;
+    struct ncclComm *comm;
+    int flags;                      /* NCCL_WIN_* */
     struct ccl_window_part parts[]; /* [nranks] */
 };
 
-/* The window of a handle; NULL: the communicator has none. */
-const struct ccl_window *ccl_window_find(ncclComm_t comm, ncclWindow_t handle);
 /* All of a rank that ends. */
 void ccl_window_free(struct ncclComm *comm);
 

@@ -219,6 +219,46 @@ static void pointers_are_those_given(void)
     world_close(&world);
 }
 
+/* In one process all ranks are one team. What was written is there. */
+static void device_pointers_lead_to_peers(void)
+{
+    void *second;
+    open_windows(&world, wins, plain);
+    for (int peer = 0; peer < NRANKS; peer++) {
+        CHECK_OK(ncclGetPeerDevicePointer(wins[1], 40, peer, &pointer));
+        CHECK_EQ(pointer, (char *)world.in[peer] + 40);
+    }
+    for (int r = 0; r < ncclTeamLsa(world.comm[1]).nRanks; r++) {
+        CHECK_OK(ncclGetLsaDevicePointer(plain[1], BYTES - 1, r, &pointer));
+        int peer = ncclTeamRankToWorld(world.comm[1], ncclTeamLsa(world.comm[1]), r);
+        CHECK_OK(ncclGetPeerDevicePointer(plain[1], BYTES - 1, peer, &second));
+        CHECK_EQ(pointer, second);
+    }
+    CHECK_OK(ncclGetLsaMultimemDevicePointer(wins[0], 0, &pointer));
+    CHECK_EQ(pointer, NULL);
+    world_close(&world);
+}
+
+static void device_pointers_are_bounded(void)
+{
+    static const char lsa[] = "ncclGetLsaDevicePointer", peer[] = "ncclGetPeerDevicePointer";
+    open_windows(&world, wins, plain);
+    int nlsa = ncclTeamLsa(world.comm[0]).nRanks;
+    expect_error(ncclGetLsaDevicePointer(wins[0], 0, -1, &pointer), ARG, lsa, "lsaRank -1");
+    expect_error(ncclGetLsaDevicePointer(wins[0], 0, nlsa, &pointer), ARG, lsa, "is not in [0, ");
+    expect_error(ncclGetLsaDevicePointer(wins[0], BYTES, 0, &pointer), ARG, lsa, "offset 12000");
+    expect_error(ncclGetPeerDevicePointer(wins[0], 0, NRANKS, &pointer), ARG, peer, "peer 3");
+    expect_error(ncclGetPeerDevicePointer(wins[0], SIZE_MAX, 1, &pointer), ARG, peer,
+                 "which has 12000 bytes");
+    expect_error(ncclGetLsaMultimemDevicePointer(wins[0], BYTES, &pointer), ARG,
+                 "ncclGetLsaMultimemDevicePointer", "offset 12000");
+    CHECK_EQ(pointer, NULL);
+    CHECK_OK(ncclCommWindowDeregister(world.comm[0], plain[0]));
+    expect_error(ncclGetPeerDevicePointer(plain[0], 0, 1, &pointer), ARG, peer,
+                 "is not registered");
+    world_close(&world);
+}
+
 static void deregistering_is_local_and_once(void)
 {
     open_windows(&world, wins, plain);
@@ -338,6 +378,10 @@ static void finalized_communicators_refuse(void)
 #define CASE(name, call, code, function, detail) {"windows: " function " " #name, name, 0},
 static const struct test_case cases[] = {
     ROWS(CASE){"windows: ncclWinGetUserPtr gives what was registered", pointers_are_those_given, 0},
+    {"windows: ncclGetPeerDevicePointer, ncclGetLsaDevicePointer lead to peers",
+     device_pointers_lead_to_peers, 0},
+    {"windows: ncclGetPeerDevicePointer, ncclGetLsaDevicePointer are bounded",
+     device_pointers_are_bounded, 0},
     {"windows: ncclCommWindowDeregister is local, and once", deregistering_is_local_and_once, 0},
     {"windows: belong to their communicator", windows_belong_to_their_communicator, 0},
     {"windows: one group has several ncclCommWindowRegister", one_group_registers_several, 0},

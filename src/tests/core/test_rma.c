@@ -110,6 +110,17 @@ static void test_edges(void)
     kit_close(&kit);
 }
 
+static void test_alone(void)
+{
+    struct kit kit;
+    struct windows windows;
+    kit_open(&kit, 1, 1, 1);
+    windows_open(&windows, &kit, 2 * (size_t)MIB);
+    run_ring(&windows, MIB / 2 + 1, 3, MIB + GUARD);
+    windows_close(&windows);
+    kit_close(&kit);
+}
+
 /* ---- threads ---- */
 
 /* Both neighbours put into two halves of the target, round after round; a rank tells both when it
@@ -372,6 +383,7 @@ static const struct test_case cases[] = {
     {"rma: every size to 8 MiB, at any place", test_sizes, 120},
     {"rma: every type", test_types, 0},
     {"rma: edges of a window, and oneself", test_edges, 0},
+    {"rma: a rank alone", test_alone, 0},
     {"rma: both ways, from threads", test_both_ways, 120},
     {"rma: a rank sends on what it was sent", test_chain, 0},
     {"rma: a thousand signals ahead", test_many_ahead, 0},
