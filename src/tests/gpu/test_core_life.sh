@@ -7,6 +7,7 @@
 export NCCL_MULTI_RANK_GPU_ENABLE=1
 
 borrow test_family
+borrow test_grow
 borrow test_life
 borrow test_nonblocking
 borrow test_ends

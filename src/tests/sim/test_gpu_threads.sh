@@ -12,6 +12,7 @@ borrow test_p2p
 borrow_but 'calls' test_order
 borrow_but 'across' test_exchange
 borrow test_family
+borrow test_grow
 borrow test_life
 borrow test_nonblocking
 borrow test_rma
