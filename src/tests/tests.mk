@@ -168,6 +168,7 @@ CORE_TESTS += test_reach_faults
 CORE_TESTS += test_rma
 CORE_TESTS += test_rma_across
 CORE_TESTS += test_windows
+CORE_TESTS += test_suspend
 test_agree_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
@@ -196,6 +197,7 @@ test_rma_SRCS += src/tests/core/kit.c src/tests/core/windows.c
 test_rma_across_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_rma_across_SRCS += src/tests/core/windows.c
 test_windows_SRCS += src/tests/core/kit.c src/tests/core/windows.c
+test_suspend_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 
 # A GPU that is simulated, in place of the CUDA device, and the tests that run on it: FOLDER/NAME
 # stands for src/tests/FOLDER/NAME.c, whose further sources are named where it is listed above or
@@ -222,6 +224,7 @@ SIM_GPU_TESTS += core/test_process_faults
 SIM_GPU_TESTS += core/test_rma
 SIM_GPU_TESTS += core/test_rma_across
 SIM_GPU_TESTS += core/test_windows
+SIM_GPU_TESTS += core/test_suspend
 SIM_GPU_TESTS += gpu/test_gates
 SIM_GPU_TESTS += gpu/test_mixed
 SIM_GPU_TESTS += gpu/test_random
@@ -327,6 +330,7 @@ conform_api_SRCS += src/tests/conform/info.c
 conform_api_SRCS += src/tests/conform/later.c
 conform_api_SRCS += src/tests/conform/life.c
 conform_api_SRCS += src/tests/conform/memory.c
+conform_api_SRCS += src/tests/conform/simulate.c
 conform_api_SRCS += src/tests/conform/require.c
 conform_api_SRCS += src/tests/conform/table.c
 conform_api_SRCS += src/tests/conform/windows.c

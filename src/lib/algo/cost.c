@@ -47,14 +47,20 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* Executors that take turns on a core. */
+static double share_cores(const struct ccl_pick_args *args)
+{
+    double nexecs = args->sched.view->nexecs;
+    return args->place < CCL_COST_GPU_ALONE && nexecs > LANES ? nexecs / LANES : 1;
+}
+
 struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
                                      const struct ccl_algo_ops *algo, enum ccl_proto proto)
 {
     struct ccl_shape shape = {0};
     algo->shape(&args->sched, &shape);
-    double nexecs = args->sched.view->nexecs;
-    int is_gpu = args->place >= CCL_COST_GPU_NVLINK;
-    double sharing = !is_gpu && nexecs > LANES ? nexecs / LANES : 1;
+    int is_gpu = args->place >= CCL_COST_GPU_ALONE;
+    double sharing = share_cores(args);
     double bytes = (double)args->bytes;
     double slot_bytes = ccl_proto_slot_bytes(proto, args->sched.slot_bytes);
     double more_rounds = shape.share > 0 ? bytes * shape.share / slot_bytes : 0;
@@ -115,6 +121,31 @@ struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args)
         if (best.algo == &ccl_algo_direct && args->place == CCL_COST_ACROSS) break;
     }
     return best;
+}
+
+static const struct row *find_row(enum ccl_cost_place place, const struct ccl_algo_ops *algo,
+                                  enum ccl_proto proto)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].place == place && rows[i].algo == algo && rows[i].proto == proto)
+            return &rows[i];
+    return NULL;
+}
+
+double ccl_cost_us(const struct ccl_pick_args *args, const struct ccl_algo_ops *algo,
+                   enum ccl_proto proto)
+{
+    const struct row *row = find_row(args->place, algo, proto);
+    return row != NULL && is_allowed(row, args) ? estimate_us(row, args) : 0;
+}
+
+double ccl_cost_messages_us(const struct ccl_pick_args *args, uint64_t n)
+{
+    const struct row *row = find_row(args->place, &ccl_algo_ring, CCL_PROTO_SIMPLE);
+    if (row == NULL) row = find_row(args->place, &ccl_algo_direct, CCL_PROTO_SIMPLE);
+    double sharing = share_cores(args);
+    return row->base_us +
+           sharing * ((double)n * row->hop_us + (double)args->bytes / row->bytes_per_us);
 }
 
 int ccl_cost_has_proto(enum ccl_cost_place place, enum ccl_proto proto)

@@ -15,11 +15,13 @@ struct ccl_pick {
     double cost_us;
 };
 
-/* What lies between the executors: a process or several, on host devices; on GPUs their weakest
- * link: NVLink, another that reaches memory of a peer, or memory of the host. */
+/* What lies between the executors: a process or several, on host devices; on GPUs nothing, as there
+ * is one, or their weakest link: NVLink, another that reaches memory of a peer, or memory of the
+ * host. */
 enum ccl_cost_place {
     CCL_COST_IN_PROCESS,
     CCL_COST_ACROSS,
+    CCL_COST_GPU_ALONE,
     CCL_COST_GPU_NVLINK,
     CCL_COST_GPU_PEER,
     CCL_COST_GPU_HOST,
@@ -45,6 +47,14 @@ struct ccl_cost_terms ccl_cost_terms(const struct ccl_pick_args *args,
 /* The cheapest of all that is allowed. A single executor has no connections and nothing to choose:
  * its one algorithm is taken whatever the choice says. */
 struct ccl_pick ccl_cost_pick(const struct ccl_pick_args *args);
+
+/* Microseconds by an algorithm and a protocol; 0: not allowed, or the table has no row. */
+double ccl_cost_us(const struct ccl_pick_args *args, const struct ccl_algo_ops *algo,
+                   enum ccl_proto proto);
+
+/* Microseconds of a rank's `n` halves of messages, all side by side, that have args->bytes in all:
+ * base + n * hop + bytes / rate, as a ring's connections have them. */
+double ccl_cost_messages_us(const struct ccl_pick_args *args, uint64_t n);
 
 /* Across processes direct is worth its meeting from here on, also when the meeting ends with
  * another algorithm because some buffer is out of reach. */

@@ -1,13 +1,14 @@
 /* What the cost model knows of a machine; measured on host devices by scripts/tune, which prints
  * new rows. Included by cost.c with a macro.
  * CCL_COST(algorithm, protocol, place, base_us, hop_us, turn_us, bytes_per_us)
- *     place: IN_PROCESS or ACROSS (connections between processes), or the links of GPUs (cost.h);
+ *     place: IN_PROCESS or ACROSS (connections between processes), GPU_ALONE, or the links of
+ *     GPUs (cost.h);
  *     base_us: a call whose executors are all there; hop_us: one message; turn_us: one more
  *     executor on the same core gets its turn; bytes_per_us: what one core, or one GPU, moves,
  *     reads and writes counted.
  * Rows of GPUs are not measured yet but come from what links do alone: 8 bytes there and back over
  * NVLink in 1.3 us, 370 GB/s, LL half and LL128 nine tenths of that; 25 GB/s and 12 GB/s for the
- * other two.
+ * other two. GPU_ALONE is what an H200 takes for a kernel of its ranks that events join.
  */
 CCL_COST(direct, SIMPLE, IN_PROCESS, 0.68, 0.165, 1.211, 31000)
 CCL_COST(oneshot, SIMPLE, IN_PROCESS, 0.51, 0.120, 0.200, 13500)
@@ -31,6 +32,7 @@ CCL_COST(tree, SIMPLE, ACROSS, 1.46, 0.001, 3.577, 16650)
 CCL_COST(tree, LL, ACROSS, 0.00, 0.465, 3.582, 2112)
 CCL_COST(logstep, SIMPLE, ACROSS, 0.00, 0.962, 3.360, 34506)
 CCL_COST(logstep, LL, ACROSS, 0.00, 0.428, 6.150, 9443)
+CCL_COST(direct, SIMPLE, GPU_ALONE, 9.00, 0.000, 0.000, 3900000)
 CCL_COST(oneshot, SIMPLE, GPU_NVLINK, 5.00, 0.600, 0.000, 1500000)
 CCL_COST(oneshot, LL, GPU_NVLINK, 5.00, 0.250, 0.000, 675000)
 CCL_COST(oneshot, LL128, GPU_NVLINK, 5.00, 0.300, 0.000, 1320000)

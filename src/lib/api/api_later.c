@@ -33,14 +33,6 @@ static ncclResult_t refuse(const char *function)
         return value;                                                                              \
     }
 
-/* Suspension, statistics. */
-LATER(ncclCommSuspend, (ncclComm_t comm, int flags), NO_OUT)
-LATER(ncclCommResume, (ncclComm_t comm), NO_OUT)
-LATER(ncclCommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value), OUT(value))
-
-/* Estimates. */
-LATER(ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo), NO_OUT)
-
 /* Parameters. */
 LATER(ncclParamBind, (ncclParamHandle_t * out, const char *key), OUT(out))
 LATER(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), OUT(out))

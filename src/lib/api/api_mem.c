@@ -1,5 +1,6 @@
-/* Memory that every transport can map, and registration of buffers; called by programs. Both are
- * local to the rank and take effect at once, also inside a group.
+/* Memory that every transport can map, registration of buffers, and the memory of communicators;
+ * called by programs. The first two are local to the rank and take effect at once, also inside a
+ * group.
  */
 #include "api/api.h"
 
@@ -48,4 +49,47 @@ CCL_API(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, void *handle))
     return ncclSuccess;
 fail:
     return ccl_group_fail(rc);
+}
+
+/* ---- the communicator's own memory ---- */
+
+static ncclResult_t check_flags(int flags, const char *function)
+{
+    if ((flags & ~NCCL_SUSPEND_MEM) == 0) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: flags 0x%x has bits beside NCCL_SUSPEND_MEM (0x%x)",
+                   function, (unsigned)flags, NCCL_SUSPEND_MEM);
+}
+
+static ncclResult_t suspend(ncclComm_t comm, int flags)
+{
+    static const char function[] = "ncclCommSuspend";
+    TRY(ccl_argcheck_ready(comm, function));
+    TRY(check_flags(flags, function));
+    return flags == 0 ? ncclSuccess : ccl_comm_suspend(comm);
+}
+
+CCL_API(ncclResult_t, ncclCommSuspend, (ncclComm_t comm, int flags))
+{
+    return ccl_group_fail(suspend(comm, flags));
+}
+
+static ncclResult_t resume(ncclComm_t comm)
+{
+    TRY(ccl_comm_check(comm, "ncclCommResume"));
+    TRY(ccl_comm_resumable(comm, "ncclCommResume"));
+    return ccl_comm_resume(comm);
+}
+
+CCL_API(ncclResult_t, ncclCommResume, (ncclComm_t comm))
+{
+    return ccl_group_fail(resume(comm));
+}
+
+CCL_API(ncclResult_t, ncclCommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value))
+{
+    static const char function[] = "ncclCommMemStats";
+    TRY(ccl_comm_check(comm, function));
+    TRY(ccl_argcheck_pointer(value, function, "value"));
+    TRY(ccl_comm_known(comm, function));
+    return ccl_comm_memory(comm, stat, value);
 }

@@ -1,9 +1,13 @@
-/* Logging: NCCL_DEBUG levels and subsystems, written to stderr or NCCL_DEBUG_FILE.
+/* Logging: NCCL_DEBUG levels and subsystems, written to stderr or NCCL_DEBUG_FILE, with a time
+ * before lines of the levels that NCCL_DEBUG_TIMESTAMP_LEVELS names.
  *
- * Results of the drivers own stdout, so unlike upstream the default sink is stderr.
+ * Results of the drivers own stdout, so unlike upstream the default sink is stderr. A line that is
+ * not wanted costs a load and a branch.
  */
 #ifndef CCL_BASE_LOG_H
 #define CCL_BASE_LOG_H
+
+#include <stdint.h>
 
 enum ccl_log_level {
     CCL_LOG_NONE,
@@ -33,6 +37,7 @@ enum ccl_log_subsys {
     CCL_LOG_PROFILE = 1 << 14,
     CCL_LOG_RAS = 1 << 15,
     CCL_LOG_DESTROY = 1 << 16,
+    CCL_LOG_ALLOC_HOST = 1 << 17,
     CCL_LOG_ALL = ~0
 };
 
@@ -40,12 +45,23 @@ enum ccl_log_subsys {
 void ccl_log(enum ccl_log_level level, int subsys, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* True when such a line would be written; guards costly arguments. */
-int ccl_log_on(enum ccl_log_level level, int subsys);
+/* The same question after the variables have been read, for any level. */
+int ccl_log_wanted(enum ccl_log_level level, int subsys);
+
+/* Subsystems whose lines of level INFO are wanted; all bits before the variables are read. */
+extern uint32_t ccl_log_bits;
+
+/* True when a line of INFO would be written; guards costly arguments. Relaxed: a thread that reads
+ * the bits of before asks again. */
+static inline int ccl_log_on(int subsys)
+{
+    uint32_t bits = __atomic_load_n(&ccl_log_bits, __ATOMIC_RELAXED);
+    return (bits & (uint32_t)subsys) != 0 && ccl_log_wanted(CCL_LOG_INFO, subsys);
+}
 
 #define CCL_INFO(subsys, ...)                                                                      \
     do {                                                                                           \
-        if (ccl_log_on(CCL_LOG_INFO, (subsys))) ccl_log(CCL_LOG_INFO, (subsys), __VA_ARGS__);      \
+        if (ccl_log_on(subsys)) ccl_log(CCL_LOG_INFO, (subsys), __VA_ARGS__);                      \
     } while (0)
 
 #endif

@@ -34,9 +34,16 @@ CCL_PARAM_INT(COMM_BLOCKING, "NCCL_COMM_BLOCKING", -1, -1, 1,
               "communicator's configuration says")
 CCL_PARAM_TEXT(COMM_ID, "NCCL_COMM_ID", 0, "host:port of the root; replaces the id's address")
 CCL_PARAM_TEXT(DEBUG, "NCCL_DEBUG", 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")
-CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0, "log file; %h is the host, %p the process")
+CCL_PARAM_TEXT(DEBUG_FILE, "NCCL_DEBUG_FILE", 0,
+               "log file; %h is the host, %p the process, %% is %")
 CCL_PARAM_TEXT(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,ENV",
                "log subsystems, comma separated; a leading ^ inverts the list")
+CCL_PARAM_TEXT(DEBUG_TIMESTAMP_FORMAT, "NCCL_DEBUG_TIMESTAMP_FORMAT", "[%F %T]",
+               "time before lines of the log, as strftime has it; %1f to %9f are fractions of a "
+               "second")
+CCL_PARAM_TEXT(DEBUG_TIMESTAMP_LEVELS, "NCCL_DEBUG_TIMESTAMP_LEVELS", "WARN",
+               "levels whose lines have the time, comma separated, or ALL; a leading ^ inverts the "
+               "list")
 CCL_PARAM_INT(ENABLE_VERSION_CHECK, "NCCL_ENABLE_VERSION_CHECK", 1, 0, 1,
               "0: structs of the device interface may be of newer headers than this library")
 CCL_PARAM_TEXT(HOSTID, "NCCL_HOSTID", 0, "text that replaces the identity of this host")

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,7 @@ ncclResult_t ccl_shm_create(size_t size_bytes, struct ccl_shm *out)
     TRY_GOTO(rc, map_pages(fd, size_bytes, &out->base), fail);
     out->fd = fd;
     out->size_bytes = size_bytes;
+    CCL_INFO(CCL_LOG_ALLOC_HOST, "shared segment of %zu bytes at %p", size_bytes, out->base);
     return ncclSuccess;
 fail:
     close(fd);

@@ -83,7 +83,7 @@ ncclResult_t ccl_door_open(const struct ccl_door_args *args, struct ccl_door **o
 static void log_stranger(struct ccl_door *door, const union ccl_sock_addr *from, const char *why)
 {
     char text[CCL_SOCK_TEXT_BYTES];
-    if (!ccl_log_on(CCL_LOG_INFO, CCL_LOG_BOOTSTRAP)) return;
+    if (!ccl_log_on(CCL_LOG_BOOTSTRAP)) return;
     if (from->any.sa_family == AF_UNIX)
         snprintf(text, sizeof text, "a process of this host");
     else

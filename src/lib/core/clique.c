@@ -1,8 +1,10 @@
 /* clique.c: making and freeing a clique, its connections, and its one failure. */
 #include "core/clique.h"
 
+#include "algo/cost.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "core/agree.h"
 #include "core/far.h"
@@ -385,6 +387,11 @@ ncclResult_t ccl_clique_conn(struct ccl_clique *clique, const struct ccl_fifo_id
     conn->peer = peer;
     conn->bell = clique->bells[proc];
     if (id->of_ranks) set_home(clique, conn, same_process, is_send ? clique->proc : proc);
+    CCL_INFO(same_process ? CCL_LOG_P2P : CCL_LOG_SHM,
+             "%s %u to %s %u, channel %u, %s: the %s's end, by %s",
+             id->of_ranks ? "rank" : "executor", id->sender, id->of_ranks ? "rank" : "executor",
+             id->receiver, id->channel, ccl_proto_name(proto), is_send ? "sender" : "receiver",
+             ccl_transports[t]->name);
     *out = conn;
     return ncclSuccess;
 }

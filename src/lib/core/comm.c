@@ -22,7 +22,12 @@ static const uint8_t moves[CCL_COMM_NSTATES][CCL_COMM_NEVENTS] = {
                            [CCL_COMM_BREAK] = TO(BROKEN)},
     [CCL_COMM_READY] = {[CCL_COMM_FINALIZE] = TO(FINALIZED),
                         [CCL_COMM_REVOKE] = TO(REVOKED),
+                        [CCL_COMM_SUSPEND] = TO(SUSPENDED),
                         [CCL_COMM_FREED] = TO(FREE)},
+    [CCL_COMM_SUSPENDED] = {[CCL_COMM_FINALIZE] = TO(FINALIZED),
+                            [CCL_COMM_REVOKE] = TO(REVOKED),
+                            [CCL_COMM_RESUME] = TO(READY),
+                            [CCL_COMM_FREED] = TO(FREE)},
     [CCL_COMM_FINALIZED] = {[CCL_COMM_FREED] = TO(FREE)},
     [CCL_COMM_REVOKED] = {[CCL_COMM_FREED] = TO(FREE)},
     [CCL_COMM_BROKEN] = {[CCL_COMM_FREED] = TO(FREE)},
@@ -44,6 +49,8 @@ static const struct {
                             ncclInvalidArgument},
     [CCL_COMM_REVOKED] = {"revoked", ncclSuccess, ncclInvalidUsage, ncclSuccess,
                           ncclInvalidArgument},
+    [CCL_COMM_SUSPENDED] = {"suspended", ncclSuccess, ncclInvalidUsage, ncclInvalidUsage,
+                            ncclInvalidUsage},
     [CCL_COMM_BROKEN] = {"not initialised: that failed", ncclInvalidArgument, ncclInvalidArgument,
                          ncclInvalidArgument, ncclInvalidArgument},
 };
@@ -141,6 +148,11 @@ int ccl_comm_is_starting(ncclComm_t comm)
     return atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_STARTING;
 }
 
+int ccl_comm_is_suspended(const struct ncclComm *comm)
+{
+    return atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_SUSPENDED;
+}
+
 int ccl_comm_outlives(const struct ncclComm *comm)
 {
     return atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_REVOKED;
@@ -230,6 +242,11 @@ static int is_idle(void *context)
     int idle = ccl_track_is_idle(&exec->track, comm->rank);
     pthread_mutex_unlock(&exec->lock);
     return idle;
+}
+
+int ccl_comm_is_idle(struct ncclComm *comm)
+{
+    return is_idle(comm);
 }
 
 void ccl_comm_drain(struct ncclComm *comm)

@@ -19,7 +19,8 @@ enum ccl_comm_state {
     CCL_COMM_READY,
     CCL_COMM_FINALIZED,
     CCL_COMM_REVOKED, /* its operations have ended; new communicators can be made of it */
-    CCL_COMM_BROKEN,  /* its initialisation failed behind its caller's back */
+    CCL_COMM_SUSPENDED,
+    CCL_COMM_BROKEN, /* its initialisation failed behind its caller's back */
     CCL_COMM_NSTATES
 };
 
@@ -97,6 +98,7 @@ struct ncclComm {
     ncclResult_t job_result; /* of the latest, and why; written before `busy` ends */
     char job_text[CCL_ERR_TEXT_BYTES];
     ncclResult_t error_before; /* of one that was revoked */
+    uint64_t given_back;       /* bytes, of one that is suspended */
     _Atomic uint64_t magic_end;
 };
 
@@ -114,6 +116,8 @@ enum ccl_comm_event {
     CCL_COMM_BREAK,
     CCL_COMM_FINALIZE,
     CCL_COMM_REVOKE,
+    CCL_COMM_SUSPEND,
+    CCL_COMM_RESUME,
     CCL_COMM_FREED,
     CCL_COMM_NEVENTS
 };
@@ -136,6 +140,9 @@ ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args
  * (ccl_session_making); *args->comm is set when all is well. */
 ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args);
 
+int ccl_comm_is_suspended(const struct ncclComm *comm);
+/* The rank's kernels have retired, or the communicator failed. */
+int ccl_comm_is_idle(struct ncclComm *comm);
 /* Waits until the rank's kernels have retired or the communicator failed. */
 void ccl_comm_drain(struct ncclComm *comm);
 

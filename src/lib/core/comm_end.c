@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "core/agree.h"
+#include "core/describe.h"
 #include "core/group.h"
 #include "core/jobs.h"
 #include "core/redop.h"
@@ -71,6 +72,7 @@ ncclResult_t ccl_comm_revoke(ncclComm_t comm, const char *function)
 /* Releases everything of a rank whose kernels have retired. */
 static void free_comm(struct ncclComm *comm)
 {
+    ccl_describe_end(comm);
     ccl_group_forget(comm);
     for (int i = 0; comm->conns != NULL && i < 2 * comm->nranks; i++) ccl_free(comm->conns[i]);
     ccl_free(comm->conns);

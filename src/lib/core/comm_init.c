@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "core/describe.h"
 #include "core/group.h"
 #include "core/reach.h"
 #include "core/rma.h"
@@ -268,10 +269,7 @@ ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args
         rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
     if (rc == ncclSuccess) {
         ccl_comm_move(comm, CCL_COMM_STARTED);
-        CCL_INFO(CCL_LOG_INIT, "%s: %s%srank %d of %d on device %d, %u executors, %u processes",
-                 args->function, comm->name, comm->name[0] != '\0' ? ": " : "", comm->rank,
-                 comm->nranks, comm->device, comm->clique->topo->nexecs,
-                 comm->clique->topo->nprocs);
+        ccl_describe_comm(comm, args->function);
         return ncclSuccess;
     }
     end_part(comm, args->device);

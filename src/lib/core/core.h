@@ -103,6 +103,14 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm);
 /* Its operations end, here and on the peers, which get ncclInvalidUsage; communicators can still be
  * made of it. ncclInvalidArgument when it is finalized or revoked already. */
 ncclResult_t ccl_comm_revoke(ncclComm_t comm, const char *function);
+/* Gives back the memory that it can do without (core/memory.h), and lets it be used again: all
+ * ranks call, each while it is idle. ncclInvalidUsage on all ranks when one is not. */
+ncclResult_t ccl_comm_suspend(ncclComm_t comm);
+ncclResult_t ccl_comm_resume(ncclComm_t comm);
+/* After ccl_comm_known. ncclInvalidArgument for what is no statistic. */
+ncclResult_t ccl_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value);
+/* ncclInvalidUsage unless it is suspended. */
+ncclResult_t ccl_comm_resumable(ncclComm_t comm, const char *function);
 ncclResult_t ccl_comm_destroy(ncclComm_t comm);
 ncclResult_t ccl_comm_abort(ncclComm_t comm);
 ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error);
@@ -122,6 +130,9 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op);
 /* ---- groups: thread-local ---- */
 ncclResult_t ccl_group_start(void);
 ncclResult_t ccl_group_end(void);
+/* Ends the group without running it and estimates how long it would take (core/simulate.c). NULL:
+ * runs it. */
+ncclResult_t ccl_group_simulate(ncclSimInfo_t *info);
 /* Records that a call inside a group failed, so that the outermost end returns it (the first
  * failure wins) and drops the group's work. Without an open group it does nothing.
  * Returns `code`. Every api entry point that may be called in a group ends with it. */

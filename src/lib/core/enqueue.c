@@ -3,8 +3,8 @@
 #include "core/core.h"
 
 #include "base/err.h"
-#include "base/log.h"
 #include "boot/boot.h"
+#include "core/describe.h"
 #include "core/group.h"
 #include "core/plan.h"
 #include "kernel/fold.h"
@@ -82,6 +82,7 @@ static ncclResult_t add_messages(const struct ccl_record *whole)
 static ncclResult_t expand(const struct ccl_op *op, uint64_t capture)
 {
     struct ccl_record record = {.op = *op, .capture = capture};
+    ccl_describe_messages(op);
     ccl_group_start();
     ncclResult_t rc = ccl_group_add(&record);
     if (rc == ncclSuccess) rc = add_messages(&record);
@@ -155,13 +156,11 @@ static ncclResult_t check_type(const struct ccl_op *op)
 ncclResult_t ccl_enqueue(const struct ccl_op *op)
 {
     uint64_t capture = 0;
+    ccl_describe_call(op);
     TRY(check_type(op));
     TRY(check_stream(op, &capture));
     int is_collective = op->coll < CCL_NCOLLS;
     if (op->count_elems == 0 && is_collective) return ncclSuccess;
-    CCL_INFO(CCL_LOG_COLL, "nccl%s: rank %d count %zu datatype %d op %d root %d stream %p",
-             ccl_coll_name(op->coll), op->comm->rank, op->count_elems, (int)op->type,
-             (int)op->redop, op->root, (void *)op->stream);
     if (ccl_clique_expands(op->comm->clique, op->coll)) return expand(op, capture);
     if (is_collective && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);

@@ -223,14 +223,35 @@ ncclResult_t ccl_group_add(const struct ccl_record *record)
     return ncclSuccess;
 }
 
-ncclResult_t ccl_group_end(void)
+/* Takes a level away; 1: it was the outermost, and what it collected is in *group. */
+static int end_level(const char *function, struct group *group, ncclResult_t *rc)
 {
+    *rc = ncclSuccess;
     if (my_group.depth == 0)
-        return ccl_err(ncclInvalidUsage, "ncclGroupEnd: no group is open in this thread");
-    if (--my_group.depth > 0) return ncclSuccess;
-    struct group group = my_group;
+        *rc = ccl_err(ncclInvalidUsage, "%s: no group is open in this thread", function);
+    if (my_group.depth == 0 || --my_group.depth > 0) return 0;
+    *group = my_group;
     my_group = (struct group){0};
-    ncclResult_t rc = group.failed;
+    return 1;
+}
+
+/* The array of records is kept for the thread's next group, up to a modest size. */
+static void free_records(struct group *group)
+{
+    if (group->records_room <= 256 && my_group.records == NULL) {
+        my_group.records = group->records;
+        my_group.records_room = group->records_room;
+    } else {
+        ccl_free(group->records);
+    }
+}
+
+ncclResult_t ccl_group_end_by(const char *function)
+{
+    struct group group;
+    ncclResult_t rc;
+    if (!end_level(function, &group, &rc)) return rc;
+    rc = group.failed;
     if (rc != ncclSuccess)
         ccl_jobs_drop(group.jobs, group.njobs, rc);
     else if (group.njobs > 0)
@@ -240,12 +261,23 @@ ncclResult_t ccl_group_end(void)
         ncclResult_t posted = post_all(group.records, group.nrecords);
         if (posted != ncclSuccess) rc = posted;
     }
-    /* The array of records is kept for the thread's next group, up to a modest size. */
-    if (group.records_room <= 256 && my_group.records == NULL) {
-        my_group.records = group.records;
-        my_group.records_room = group.records_room;
-    } else {
-        ccl_free(group.records);
-    }
+    free_records(&group);
+    return rc;
+}
+
+ncclResult_t ccl_group_end(void)
+{
+    return ccl_group_end_by("ncclGroupEnd");
+}
+
+ncclResult_t ccl_group_give_up(const char *function, ccl_group_look *look, void *argument)
+{
+    struct group group;
+    ncclResult_t rc;
+    if (!end_level(function, &group, &rc)) return rc;
+    rc = group.failed;
+    if (rc == ncclSuccess) rc = look(argument, group.records, group.nrecords, group.njobs);
+    ccl_jobs_drop(group.jobs, group.njobs, rc);
+    free_records(&group);
     return rc;
 }

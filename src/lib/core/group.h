@@ -19,6 +19,15 @@ ncclResult_t ccl_group_add_job(const struct ccl_job *job);
 /* Adds an operation to the open group; opens one for the call when there is none. */
 ncclResult_t ccl_group_add(const struct ccl_record *record);
 
+/* ccl_group_end by the name of the call. */
+ncclResult_t ccl_group_end_by(const char *function);
+/* The same without running anything: unless a call of the group has failed, the outermost end shows
+ * its work to `look`, whose result it returns, and drops it. A group with jobs makes `look` fail.
+ */
+typedef ncclResult_t ccl_group_look(void *argument, const struct ccl_record *records,
+                                    size_t nrecords, size_t njobs);
+ncclResult_t ccl_group_give_up(const char *function, ccl_group_look *look, void *argument);
+
 /* Drops what the thread's open group holds of `comm`, which is about to end. */
 void ccl_group_forget(struct ncclComm *comm);
 

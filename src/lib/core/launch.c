@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "core/agree.h"
+#include "core/describe.h"
 #include "core/lead.h"
 #include "core/plan.h"
 #include "kernel/board.h"
@@ -14,11 +15,6 @@
 #include "kernel/size.h"
 
 #include <string.h>
-
-static int is_blocked_coll(enum ccl_coll coll)
-{
-    return coll >= CCL_ALL_GATHER && coll <= CCL_SCATTER;
-}
 
 /* Must come out the same on all executors that share connections or meetings: depends on the
  * operation, and on the device only inside a process. */
@@ -74,10 +70,11 @@ struct ccl_recipe {
     struct ccl_work work; /* without `local` and what a set brings */
 };
 
-static uint64_t bytes_of(const struct ccl_exec *exec, const struct ccl_op *op)
+uint64_t ccl_launch_bytes(const struct ccl_op *op)
 {
+    int is_blocked = op->coll >= CCL_ALL_GATHER && op->coll <= CCL_SCATTER;
     uint64_t bytes = op->count_elems * ccl_type_bytes(op->type);
-    return is_blocked_coll(op->coll) ? bytes * exec->view.nranks : bytes;
+    return is_blocked ? bytes * (uint64_t)op->comm->nranks : bytes;
 }
 
 int ccl_launch_streams(const struct ccl_clique *clique, uint64_t bytes)
@@ -155,7 +152,7 @@ static ncclResult_t find_recipe(struct ccl_exec *exec, const struct ccl_op *op,
     struct ccl_recipe **slot = &exec->recipes[(key ^ key >> 7 ^ key >> 17) % CCL_NRECIPES];
     if (!fits(*slot, op)) {
         struct ccl_plan *plan;
-        uint64_t bytes = bytes_of(exec, op);
+        uint64_t bytes = ccl_launch_bytes(op);
         TRY(ccl_plan_get(exec, op, bytes, &plan));
         if (*slot == NULL) TRY(CCL_NEW(slot, 1));
         **slot = (struct ccl_recipe){.coll = op->coll,
@@ -335,6 +332,7 @@ ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream)
     struct ccl_work work;
     fill_work(&work, set, recipe);
     note_choice(set, recipe, work.ticket);
+    ccl_describe_launch(set, recipe->plan, work.nchannels);
     struct ccl_launch_spec spec = {
         .args = &work,
         .args_bytes = offsetof(struct ccl_work, local) + work.nlocal * sizeof work.local[0],

@@ -11,6 +11,8 @@
 ncclResult_t ccl_launch_set(struct ccl_set *set, cudaStream_t stream);
 /* What a rank brings, of a call. */
 struct ccl_slot ccl_launch_slot(const struct ccl_record *record);
+/* Bytes of a rank's largest buffer in a collective. */
+uint64_t ccl_launch_bytes(const struct ccl_op *op);
 /* Remembers what runs the set, for chorus_comm_last_choice. */
 ncclResult_t ccl_launch_choose(struct ccl_set *set);
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -228,6 +229,9 @@ static ncclResult_t start_thread(struct ccl_lead *lead)
     int error = pthread_create(&lead->thread, NULL, ccl_lead_thread, lead);
     if (error != 0) return ccl_err(ncclSystemError, "pthread_create: %s", strerror(error));
     lead->has_thread = 1;
+    CCL_INFO(CCL_LOG_PROXY,
+             "executor %u: a thread launches what the processes of ranks are late for",
+             lead->exec->index);
     return ncclSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "core/agree.h"
 #include "core/launch.h"
 #include "core/park.h"
@@ -122,8 +123,15 @@ ncclResult_t ccl_lead_export(struct ccl_lead *lead, uint16_t q, const void *buff
                              struct ccl_foreign_ref *ref)
 {
     struct ccl_sock_wait wait = patience(lead);
-    return find_reason(
+    ncclResult_t rc = find_reason(
         lead, ccl_device()->foreign->export_buffer(lead->exporters[q], buffer, bytes, &wait, ref));
+    CCL_INFO(CCL_LOG_REG, "executor %u: buffer %p of %llu bytes, for the process of rank %d: %s",
+             lead->exec->index, buffer, (unsigned long long)bytes,
+             lead->exec->clique->topo->first_rank[lead->procs[q]],
+             rc != ncclSuccess ? "not shared"
+             : ref->span != 0  ? "mapped there"
+                               : "copied");
+    return rc;
 }
 
 /* How the leader finds a buffer, or its copy. */

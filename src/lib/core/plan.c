@@ -4,7 +4,6 @@
 #include "algo/cost.h"
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "core/schedule.h"
 #include "core/zones.h"
@@ -150,6 +149,57 @@ static struct ccl_pick_args ask(const struct ccl_exec *exec, enum ccl_coll coll,
     };
 }
 
+/* ---- estimates ---- */
+
+/* A GPU alone has figures of its own, and nothing to choose by them. */
+static struct ccl_pick_args ask_time(const struct ccl_exec *exec, enum ccl_coll coll, int root,
+                                     uint64_t bytes)
+{
+    struct ccl_pick_args asked = ask(exec, coll, root);
+    const struct ccl_topo *topo = exec->clique->topo;
+    if (topo->nexecs == 1 && topo->peers[0].is_gpu) asked.place = CCL_COST_GPU_ALONE;
+    asked.bytes = bytes;
+    return asked;
+}
+
+double ccl_plan_us(const struct ccl_exec *exec, const struct ccl_plan *plan, uint64_t bytes)
+{
+    struct ccl_pick_args asked = ask_time(exec, plan->coll, plan->root, bytes);
+    return plan->algo != NULL ? ccl_cost_us(&asked, plan->algo, plan->proto) : 0;
+}
+
+/* A schedule from a file has no figures: it counts as the best that there is without it. */
+double ccl_plan_estimate_us(const struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes)
+{
+    struct ccl_choice any;
+    struct ccl_pick_args asked = ask_time(exec, op->coll, op->root, bytes);
+    struct ccl_pick pick = ccl_cost_pick(&asked);
+    if (pick.algo != NULL) return pick.cost_us;
+    memset(&any, 0xff, sizeof any);
+    asked.choice = &any;
+    pick = ccl_cost_pick(&asked);
+    return pick.algo != NULL ? pick.cost_us : ccl_cost_messages_us(&asked, 1);
+}
+
+double ccl_plan_messages_us(const struct ccl_exec *exec, uint64_t n, uint64_t bytes)
+{
+    struct ccl_pick_args asked = ask_time(exec, CCL_ALL_REDUCE, -1, bytes);
+    return ccl_cost_messages_us(&asked, n);
+}
+
+uint32_t ccl_plan_allowed(const struct ccl_exec *exec, enum ccl_coll coll,
+                          const struct ccl_algo_ops *algo)
+{
+    enum { LARGE_BYTES = 1 << 30 };
+    struct ccl_pick_args asked = ask_time(exec, coll, 0, LARGE_BYTES);
+    uint32_t protos = 0;
+    for (int p = 0; p < CCL_NPROTOS; p++)
+        if (ccl_cost_us(&asked, algo, (enum ccl_proto)p) > 0) protos |= 1u << p;
+    return protos;
+}
+
+/* ---- choosing ---- */
+
 /* What supports a collective depends neither on its size nor on its root. */
 uint32_t ccl_plan_possible(const struct ccl_exec *exec)
 {
@@ -192,9 +242,6 @@ static ncclResult_t choose(const struct ccl_exec *exec, const struct ccl_op *op,
         wanted->proto = pick.proto;
     }
     wanted->slot_bytes = ccl_proto_slot_bytes(wanted->proto, exec->clique->slot_bytes);
-    CCL_INFO(CCL_LOG_TUNING, "%s of %llu bytes: %s %s%s", ccl_coll_name(op->coll),
-             (unsigned long long)asked->bytes, wanted->name, ccl_proto_name(wanted->proto),
-             wanted->program != NULL ? " (from a file)" : "");
     return ncclSuccess;
 }
 

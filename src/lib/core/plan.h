@@ -39,6 +39,15 @@ ncclResult_t ccl_plan_get(struct ccl_exec *exec, const struct ccl_op *op, uint64
 /* Before a kernel on several GPUs: what it reads of the plan is copied, on its stream, unless an
  * earlier launch has done so. `capture` as of the launch. */
 ncclResult_t ccl_plan_send(struct ccl_plan *plan, cudaStream_t stream, uint64_t capture);
+/* Microseconds as the cost model has them, whatever the file of schedules says: by a plan (0: from
+ * that file); of an operation; of a rank's n halves of messages with so many bytes in all. */
+double ccl_plan_us(const struct ccl_exec *exec, const struct ccl_plan *plan, uint64_t bytes);
+double ccl_plan_estimate_us(const struct ccl_exec *exec, const struct ccl_op *op, uint64_t bytes);
+double ccl_plan_messages_us(const struct ccl_exec *exec, uint64_t n, uint64_t bytes);
+/* Bit p: an algorithm may run with protocol p in some operation of a collective. */
+uint32_t ccl_plan_allowed(const struct ccl_exec *exec, enum ccl_coll coll,
+                          const struct ccl_algo_ops *algo);
+
 void ccl_plan_free(struct ccl_exec *exec);
 
 #endif

@@ -3,14 +3,19 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/log.h"
 
 ncclResult_t ccl_mem_alloc(void **memory, size_t bytes)
 {
-    return ccl_device()->base.alloc(memory, bytes);
+    ncclResult_t rc = ccl_device()->base.alloc(memory, bytes);
+    CCL_INFO(CCL_LOG_ALLOC, "ncclMemAlloc: %zu bytes at %p", bytes,
+             rc == ncclSuccess ? *memory : NULL);
+    return rc;
 }
 
 ncclResult_t ccl_mem_free(void *memory)
 {
+    CCL_INFO(CCL_LOG_ALLOC, "ncclMemFree: %p", memory);
     return ccl_device()->base.free(memory);
 }
 
@@ -31,6 +36,8 @@ ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **han
     }
     if (rc == ncclSuccess) reg->refs++;
     *handle = reg;
+    CCL_INFO(CCL_LOG_REG, "ncclCommRegister: rank %d: %zu bytes at %p, handle %p", comm->rank,
+             bytes, buffer, *handle);
     pthread_mutex_unlock(&comm->own_lock);
     return rc;
 }
@@ -46,6 +53,7 @@ ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle)
         ccl_free(reg);
     }
     pthread_mutex_unlock(&comm->own_lock);
+    CCL_INFO(CCL_LOG_REG, "ncclCommDeregister: rank %d: handle %p", comm->rank, handle);
     if (reg == NULL)
         return ccl_err(ncclInvalidUsage,
                        "ncclCommDeregister: handle %p is not registered with rank %d", handle,

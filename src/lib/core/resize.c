@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/param.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- shrink ---- */
@@ -31,17 +32,24 @@ static ncclResult_t follow(struct ncclComm *comm, int leader, struct ccl_init_ar
                        "%s: ranks disagree: %d ranks are to be there says rank %d, %u says rank %u",
                        child->function, child->nranks, comm->rank, letter.nranks, letter.from);
     memcpy(&child->id, letter.id, sizeof child->id);
-    return ncclSuccess;
+    return ccl_comm_make(comm, child);
 }
 
+/* Invites the others and makes the new communicator with them. */
 static ncclResult_t lead(struct ncclComm *comm, const int *ranks, int n, int nranks,
                          struct ccl_init_args *child)
 {
     struct ccl_invitation invitation = {
         .function = child->function, .ranks = ranks, .n = n, .nranks = nranks, .id = child->id};
     ncclResult_t rc = ccl_session_invite(comm, &invitation);
-    if (rc != ncclSuccess) ccl_boot_drop_id(&child->id);
-    return rc;
+    if (rc == ncclSuccess) rc = ccl_comm_make(comm, child);
+    if (rc == ncclSuccess) return rc;
+    char text[CCL_ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    ccl_boot_drop_id(&child->id);
+    invitation.nranks = 0;
+    (void)ccl_session_invite(comm, &invitation);
+    return ccl_err(rc, "%s", text);
 }
 
 static ncclResult_t run_shrink(struct ncclComm *comm, void *args)
@@ -49,13 +57,9 @@ static ncclResult_t run_shrink(struct ncclComm *comm, void *args)
     struct shrink *shrink = args;
     struct ccl_init_args *child = &shrink->child;
     int n = child->nranks, leader = shrink->ranks[0];
-    if (leader != comm->rank) {
-        TRY(follow(comm, leader, child));
-    } else {
-        TRY(ccl_boot_make_own_id(&child->id));
-        TRY(lead(comm, shrink->ranks, n, n, child));
-    }
-    return ccl_comm_make(comm, child);
+    if (leader != comm->rank) return follow(comm, leader, child);
+    TRY(ccl_boot_make_own_id(&child->id));
+    return lead(comm, shrink->ranks, n, n, child);
 }
 
 static void close_shrink(struct ncclComm *comm, void *args, ncclResult_t result)
@@ -115,7 +119,7 @@ struct grow {
 };
 _Static_assert(sizeof(struct grow) <= CCL_JOB_BYTES, "a job has room for it");
 
-static ncclResult_t tell_all(struct ncclComm *comm, struct ccl_init_args *child)
+static ncclResult_t lead_all(struct ncclComm *comm, struct ccl_init_args *child)
 {
     int *ranks;
     TRY(CCL_NEW(&ranks, (size_t)comm->nranks));
@@ -128,8 +132,7 @@ static ncclResult_t tell_all(struct ncclComm *comm, struct ccl_init_args *child)
 static ncclResult_t run_grow(struct ncclComm *comm, void *args)
 {
     struct grow *grow = args;
-    TRY(grow->coordinates ? tell_all(comm, &grow->child) : follow(comm, -1, &grow->child));
-    return ccl_comm_make(comm, &grow->child);
+    return grow->coordinates ? lead_all(comm, &grow->child) : follow(comm, -1, &grow->child);
 }
 
 ncclResult_t ccl_comm_grow(ncclComm_t comm, int coordinates, const struct ccl_init_args *child)

@@ -40,8 +40,35 @@ void ccl_letters_close(struct ccl_letters *letters)
     pthread_mutex_destroy(&letters->lock);
 }
 
+/* Takes a letter out of the list, which lies behind `before`. */
+static void unlist(struct ccl_letters *letters, struct ccl_letter *letter,
+                   struct ccl_letter *before)
+{
+    if (before == NULL)
+        letters->head = letter->next;
+    else
+        before->next = letter->next;
+    if (letters->tail == letter) letters->tail = before;
+}
+
+static void withdraw(struct ccl_letters *letters, const struct ccl_wire_letter *wire)
+{
+    struct ccl_letter *before = NULL, *letter;
+    pthread_mutex_lock(&letters->lock);
+    for (letter = letters->head; letter != NULL; before = letter, letter = letter->next)
+        if (letter->wire.to == wire->to && memcmp(letter->wire.id, wire->id, sizeof wire->id) == 0)
+            break;
+    if (letter != NULL) unlist(letters, letter, before);
+    pthread_mutex_unlock(&letters->lock);
+    ccl_free(letter);
+}
+
 void ccl_letters_take(struct ccl_letters *letters, const struct ccl_wire_letter *wire)
 {
+    if (wire->nranks == 0) {
+        withdraw(letters, wire);
+        return;
+    }
     struct ccl_letter *letter;
     if (CCL_NEW(&letter, 1) != ncclSuccess) {
         ccl_log(CCL_LOG_WARN, CCL_LOG_BOOTSTRAP, "no memory for a letter of rank %u to rank %u: %s",
@@ -108,11 +135,7 @@ static struct ccl_letter *find_letter(struct ccl_letters *letters, const struct 
     struct ccl_letter *before = NULL;
     for (struct ccl_letter *letter = letters->head; letter != NULL; letter = letter->next) {
         if (is_awaited(&letter->wire, comm, function, from)) {
-            if (before == NULL)
-                letters->head = letter->next;
-            else
-                before->next = letter->next;
-            if (letters->tail == letter) letters->tail = before;
+            unlist(letters, letter, before);
             return letter;
         }
         before = letter;
@@ -230,22 +253,30 @@ ncclResult_t ccl_session_check(const struct ncclComm *comm, const char *function
                    function, comm->rank, letter->from, letter->call);
 }
 
+/* nranks 0: withdraws. */
+static ncclResult_t write_all(struct ncclComm *comm, const char *function, int nranks,
+                              const ncclUniqueId *id)
+{
+    int *ranks;
+    TRY(CCL_NEW(&ranks, (size_t)comm->nranks));
+    for (int r = 0; r < comm->nranks; r++) ranks[r] = r;
+    ncclResult_t rc = ccl_session_invite(
+        comm,
+        &(struct ccl_invitation){
+            .function = function, .ranks = ranks, .n = comm->nranks, .nranks = nranks, .id = *id});
+    ccl_free(ranks);
+    return rc;
+}
+
 static ncclResult_t invite_all(struct ncclComm *comm, const char *function,
                                struct ccl_wire_letter *letter)
 {
-    int n = comm->nranks, *ranks;
-    struct ccl_invitation invitation = {.function = function, .n = n, .nranks = n};
-    TRY(CCL_NEW(&ranks, (size_t)n));
-    for (int r = 0; r < n; r++) ranks[r] = r;
-    invitation.ranks = ranks;
-    ncclResult_t rc = ccl_boot_make_own_id(&invitation.id);
-    if (rc == ncclSuccess) {
-        rc = ccl_session_invite(comm, &invitation);
-        if (rc != ncclSuccess) ccl_boot_drop_id(&invitation.id);
-    }
-    ccl_free(ranks);
+    ncclUniqueId id;
+    TRY(ccl_boot_make_own_id(&id));
+    ncclResult_t rc = write_all(comm, function, comm->nranks, &id);
+    if (rc != ncclSuccess) ccl_boot_drop_id(&id);
     snprintf(letter->call, sizeof letter->call, "%s", function);
-    memcpy(letter->id, &invitation.id, sizeof letter->id);
+    memcpy(letter->id, &id, sizeof letter->id);
     return rc;
 }
 
@@ -273,9 +304,10 @@ ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struc
     ncclResult_t rc = ccl_boot_open(&args, out);
     if (rc != ncclSuccess) {
         char text[CCL_ERR_TEXT_BYTES];
+        snprintf(text, sizeof text, "%s", ccl_err_last());
+        if (comm->rank == 0) (void)write_all(comm, function, 0, &args.id);
         if (atomic_load_explicit(args.abort_word, memory_order_acquire) != 0)
             return fail_aborted(comm, function);
-        snprintf(text, sizeof text, "%s", ccl_err_last());
         return ccl_err(rc, "%s: rank %d: %.900s", function, comm->rank, text);
     }
     rc = ccl_session_check(comm, function, &letter);

@@ -43,7 +43,9 @@ ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struc
 
 /* ---- the parts of it, for calls that only some ranks make ---- */
 
-/* Writes the id of a session of `nranks` to `n` ranks; the own one is passed over. */
+/* Writes the id of a session of `nranks` to `n` ranks; the own one is passed over. With nranks 0
+ * the invitation is withdrawn: who has not read it will not, so that a later call finds the later
+ * letter. */
 struct ccl_invitation {
     const char *function;
     const int *ranks;

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "core/ledger.h"
 #include "core/plan.h"
@@ -12,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Slots are smaller where an executor or a rank has many FIFOs, so that a zone keeps to this. Host
- * memory is registered page by page. */
+/* Slots are smaller where there are many FIFOs, so that a zone keeps to this. */
 enum { FIFOS_BYTES = 256 << 20, MESSAGES_BYTES = 64 << 20, HOST_PART = 8, LEAST_SLOT = 4096 };
 enum { CHANNELS_MOST = 32, MESSAGE_DEPTH = 4 };
 
@@ -443,11 +441,6 @@ ncclResult_t ccl_zones_settle(struct ccl_clique *clique, uint8_t link)
         ccl_device()->leave(before);
         TRY(rc);
     }
-    static const char *const kinds[] = {"memory of the host", "peers out of sight", "peer access",
-                                        "peer access with atomics"};
-    CCL_INFO(CCL_LOG_INIT, "%u executors, %u channels, %u lanes, slots of %u bytes: %s",
-             clique->topo->nexecs, clique->nchannels, zones->shape.nlanes, clique->slot_bytes,
-             kinds[link]);
     return ncclSuccess;
 }
 
@@ -478,6 +471,12 @@ void ccl_zones_close(struct ccl_clique *clique)
 enum ccl_zone_link ccl_zones_link(const struct ccl_clique *clique)
 {
     return clique->zones != NULL ? clique->zones->link : CCL_LINK_ATOMIC;
+}
+
+uint64_t ccl_zones_bytes(const struct ccl_exec *exec)
+{
+    if (!is_own(exec->clique, exec->index)) return 0;
+    return ccl_zone_bytes(&exec->clique->zones->shape, exec->index);
 }
 
 struct ccl_cuda_conn *ccl_zones_end(const struct ccl_exec *exec, const struct ccl_link *link,

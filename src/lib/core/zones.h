@@ -38,6 +38,8 @@ struct ccl_cuda_conn *ccl_zones_end(const struct ccl_exec *exec, const struct cc
 /* Messages of a rank of this process: the ends of all lanes to or from another rank. */
 struct ccl_cuda_conn *ccl_zones_message(const struct ccl_clique *clique, int rank, int peer,
                                         int is_send);
+/* Of the zone of an executor of this process; 0: another process made it. */
+uint64_t ccl_zones_bytes(const struct ccl_exec *exec);
 /* What a message is cut by. */
 struct ccl_zones_lanes {
     uint16_t nlanes;

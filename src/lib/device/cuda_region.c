@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -83,6 +84,9 @@ static ncclResult_t open_piece(const struct ccl_share *share, int fd, struct ccl
     piece->next = all_pieces;
     all_pieces = piece;
     usage.allocations++;
+    CCL_INFO(CCL_LOG_REG, "%llu bytes of another process: opened by %s",
+             (unsigned long long)share->bytes,
+             share->kind == CCL_SHARE_CHUNK ? "a descriptor" : "an IPC handle");
     *out = piece;
     return ncclSuccess;
 }

@@ -10,6 +10,7 @@ struct item {
     struct item *next;
     struct ccl_fifo_id id;
     void *memory;
+    size_t bytes;
 };
 
 struct ccl_transport {
@@ -51,6 +52,7 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
     size_t bytes = id->of_ranks ? transport->flags_bytes : transport->fifo_bytes;
     TRY_GOTO(rc, ccl_alloc(&item->memory, 1, bytes), fail);
     item->id = *id;
+    item->bytes = bytes;
     item->next = transport->items;
     transport->items = item;
     *memory = item->memory;
@@ -58,6 +60,12 @@ static ncclResult_t fifo(struct ccl_transport *transport, const struct ccl_fifo_
 fail:
     ccl_free(item);
     return rc;
+}
+
+static void show(struct ccl_transport *transport, ccl_transport_look *look, void *context)
+{
+    for (struct item *item = transport->items; item != NULL; item = item->next)
+        look(context, &(struct ccl_transport_memory){&item->id, item->memory, item->bytes, 0});
 }
 
 static void close_p2p(struct ccl_transport *transport)
@@ -77,5 +85,6 @@ const struct ccl_transport_ops ccl_transport_p2p = {
     .reach = reach,
     .open = open_p2p,
     .fifo = fifo,
+    .show = show,
     .close = close_p2p,
 };

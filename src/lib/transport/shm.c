@@ -127,6 +127,34 @@ static void *board(struct ccl_transport *transport, uint16_t exec)
            count_execs(places, proc, exec) * places->board_bytes;
 }
 
+static void show_fifo(struct ccl_transport *transport, const struct ccl_fifo_id *id,
+                      ccl_transport_look *look, void *context)
+{
+    void *memory;
+    if (fifo(transport, id, &memory) != ncclSuccess) return;
+    look(context, &(struct ccl_transport_memory){id, memory, transport->places.fifo_bytes, 1});
+}
+
+static void show(struct ccl_transport *transport, ccl_transport_look *look, void *context)
+{
+    const struct ccl_places *places = &transport->places;
+    const struct ccl_shm *segment = &transport->segments[places->self];
+    struct ccl_fifo_id id = {0};
+    for (id.receiver = 0; id.receiver < places->nexecs; id.receiver++)
+        for (id.sender = 0; id.sender < places->nexecs; id.sender++)
+            for (id.channel = 0; id.channel < places->nchannels; id.channel++)
+                if (places->proc_of_exec[id.receiver] == places->self)
+                    show_fifo(transport, &id, look, context);
+    id = (struct ccl_fifo_id){.of_ranks = 1};
+    for (id.receiver = 0; id.receiver < places->nranks; id.receiver++)
+        for (id.sender = 0; id.sender < places->nranks; id.sender++)
+            if (places->proc_of[id.receiver] == places->self)
+                show_fifo(transport, &id, look, context);
+    size_t at = boards_at(places, places->self);
+    look(context, &(struct ccl_transport_memory){NULL, (char *)segment->base + at,
+                                                 segment->size_bytes - at, 1});
+}
+
 const struct ccl_transport_ops ccl_transport_shm = {
     .name = "shm",
     .reach = reach,
@@ -136,5 +164,6 @@ const struct ccl_transport_ops ccl_transport_shm = {
     .fifo = fifo,
     .common = common,
     .board = board,
+    .show = show,
     .close = close_shm,
 };

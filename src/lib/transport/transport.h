@@ -31,6 +31,15 @@ struct ccl_places {
 
 struct ccl_transport; /* state of one transport of one communicator in this process */
 
+/* shared: other processes map it, too. */
+struct ccl_transport_memory {
+    const struct ccl_fifo_id *id;
+    char *memory;
+    size_t bytes;
+    int shared;
+};
+typedef void ccl_transport_look(void *context, const struct ccl_transport_memory *memory);
+
 struct ccl_transport_ops {
     const char *name;
     /* True when the transport can carry data between two hosts' processes. */
@@ -48,6 +57,9 @@ struct ccl_transport_ops {
     /* Memory of board_bytes that an executor's process writes and all processes read, as
      * long-lived and zeroed as a FIFO; after attach. NULL: the transport has none. */
     void *(*board)(struct ccl_transport *transport, uint16_t exec);
+    /* Shows all memory that this process holds: FIFOs in which its executors and ranks receive,
+     * and, with id NULL, the rest. */
+    void (*show)(struct ccl_transport *transport, ccl_transport_look *look, void *context);
     void (*close)(struct ccl_transport *transport); /* NULL is fine */
 };
 

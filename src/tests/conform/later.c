@@ -7,7 +7,6 @@
 #include <string.h>
 
 static int one_byte;
-static ncclComm_t comm;
 static uint64_t number;
 static int integer;
 static const char *text;
@@ -16,10 +15,6 @@ static ncclParamHandle_t param;
 
 /* ROW(function, (arguments)) */
 #define ROWS(ROW)                                                                                  \
-    ROW(ncclCommSuspend, (NULL, NCCL_SUSPEND_MEM))                                                 \
-    ROW(ncclCommResume, (NULL))                                                                    \
-    ROW(ncclCommMemStats, (NULL, ncclStatGpuMemTotal, &number))                                    \
-    ROW(ncclGroupSimulateEnd, (NULL))                                                              \
     ROW(ncclParamBind, (&param, "NCCL_DEBUG"))                                                     \
     ROW(ncclParamGetI8, (NULL, (int8_t *)&number))                                                 \
     ROW(ncclParamGetI16, (NULL, (int16_t *)&number))                                               \
@@ -36,7 +31,6 @@ static ncclParamHandle_t param;
 
 static void dirty_outputs(void)
 {
-    comm = (ncclComm_t)(void *)&one_byte;
     param = (ncclParamHandle_t)(void *)&one_byte;
     number = 0;
     text = "left";

@@ -1,6 +1,7 @@
-/* Wrong arguments and illegal orders of the calls that make communicators of communicators: one row
- * per case. Each row spoils one argument of a call that would be right otherwise, or comes at the
- * wrong time; it returns at once, and afterwards the world must still work.
+/* Wrong arguments and illegal orders of the calls that make communicators of communicators, and of
+ * those on their memory: one row per case. Each row spoils one argument of a call that would be
+ * right otherwise, or comes at the wrong time; it returns at once, and afterwards the world must
+ * still work.
  */
 #include "conform/world.h"
 
@@ -14,6 +15,7 @@ static ncclUniqueId id;                 /* not zero, never used for a rendezvous
 static ncclUniqueId zero_id;            /* what a program has that forgot ncclGetUniqueId */
 static ncclComm_t child;                /* out */
 static ncclComm_t ended, done, revoked; /* destroyed, finalized, revoked: of one rank */
+static uint64_t number;                 /* out */
 static ncclConfig_t bad = NCCL_CONFIG_INITIALIZER, wild;
 static int own[1], low[1], high[1], other[1], twice[2], most[3];
 
@@ -93,6 +95,23 @@ static void *garbage(void)
     ROW(ncclCommRevoke, flags, ARG, "revokeFlags 0x4 is not 0", (w.comm[0], 4))                    \
     ROW(ncclCommRevoke, finalized, USE, "is finalized", (done, 0))                                 \
     ROW(ncclCommRevoke, again, ARG, "already revoked", (revoked, 0))                               \
+    ROW(ncclCommSuspend, comm_null, ARG, "comm is NULL", (NULL, NCCL_SUSPEND_MEM))                 \
+    ROW(ncclCommSuspend, comm_garbage, ARG, "comm", (garbage(), NCCL_SUSPEND_MEM))                 \
+    ROW(ncclCommSuspend, finalized, USE, "is finalized", (done, NCCL_SUSPEND_MEM))                 \
+    ROW(ncclCommSuspend, revoked, USE, "is revoked", (revoked, NCCL_SUSPEND_MEM))                  \
+    ROW(ncclCommSuspend, flags, ARG, "flags 0x3 has bits", (w.comm[0], 3))                         \
+    ROW(ncclCommSuspend, flags_low, ARG, "flags 0xffffffff", (w.comm[0], -1))                      \
+    ROW(ncclCommResume, comm_null, ARG, "comm is NULL", (NULL))                                    \
+    ROW(ncclCommResume, comm_ended, ARG, "is no live", (ended))                                    \
+    ROW(ncclCommResume, awake, USE, "rank 1: comm", (w.comm[1]))                                   \
+    ROW(ncclCommResume, finalized, USE, "is finalized, not suspended", (done))                     \
+    ROW(ncclCommMemStats, comm_null, ARG, "comm is NULL", (NULL, ncclStatGpuMemTotal, &number))    \
+    ROW(ncclCommMemStats, comm_garbage, ARG, "comm", (garbage(), ncclStatGpuMemTotal, &number))    \
+    ROW(ncclCommMemStats, out_null, ARG, "value is NULL", (w.comm[0], ncclStatGpuMemTotal, NULL))  \
+    ROW(ncclCommMemStats, stat_n, ARG, "stat 4 is not in [0, 3]",                                  \
+        (w.comm[0], (ncclCommMemStat_t)4, &number))                                                \
+    ROW(ncclCommMemStats, stat_low, ARG, "stat -1 is",                                             \
+        (w.comm[0], (ncclCommMemStat_t)-1, &number))                                               \
     ROW(ncclCommFinalize, revoked, ARG, "already revoked", (revoked))                              \
     ROW(ncclCommFinalize, again, ARG, "already finalized", (done))                                 \
     ROW(ncclAllReduce, revoked, USE, "is revoked",                                                 \

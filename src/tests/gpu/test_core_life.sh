@@ -10,6 +10,7 @@ borrow test_family
 borrow test_grow
 borrow test_life
 borrow test_nonblocking
+borrow test_suspend
 borrow test_ends
 borrow test_handles
 borrow test_conform_api

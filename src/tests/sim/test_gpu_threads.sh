@@ -17,4 +17,5 @@ borrow test_life
 borrow test_nonblocking
 borrow test_rma
 borrow test_windows
+borrow test_suspend
 finish

@@ -63,6 +63,8 @@ static const struct log_row log_rows[] = {
     {"NCCL_DEBUG=TRACE", "NCCL_DEBUG_SUBSYS=INIT,NET", 1, 1, 1, 1, 1, 1},
     {"NCCL_DEBUG=loud", "NCCL_DEBUG_SUBSYS=ALL", 0, 0, 0, 0, 0, 0},
     {"NCCL_DEBUG=", "NCCL_DEBUG_SUBSYS=ALL", 0, 0, 0, 0, 0, 0},
+    {"NCCL_DEBUG=ABORT", "NCCL_DEBUG_SUBSYS=NET", 1, 1, 0, 1, 1, 0},
+    {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=^ALL", 1, 1, 0, 0, 0, 0},
 };
 
 static void check_log_row(const struct log_row *row)
@@ -88,10 +90,68 @@ static void test_log_line_form(void)
 {
     char host[64] = "", start[128];
     gethostname(host, sizeof host - 1);
-    run("child:log all", ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE"));
+    run("child:log all",
+        ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS=^ALL"));
     snprintf(start, sizeof start, "%s:", host);
     CHECK(strncmp(output.err, start, strlen(start)) == 0);
     CHECK_HAS(output.err, "CHORUS WARN warn line\n");
+}
+
+/* The words of each line that start it, for a time that is always the same. */
+static void check_stamps(const char *levels, const char *version, const char *warn,
+                         const char *info)
+{
+    const char *want[] = {version, warn, info};
+    NOTE("%s", levels);
+    run("child:log all", ENV("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=COLL", "NCCL_DEBUG_FILE", levels,
+                             "NCCL_DEBUG_TIMESTAMP_FORMAT=<at%%>"));
+    char *line = strtok(output.err, "\n");
+    for (int i = 0; i < 3; i++, line = strtok(NULL, "\n")) {
+        CHECK(line != NULL);
+        CHECK_EQ(strncmp(line, "<at%> ", 6) == 0, want[i][0] == '<');
+    }
+}
+
+static void test_log_stamps(void)
+{
+    check_stamps("NCCL_DEBUG_TIMESTAMP_LEVELS", "", "<", "");
+    check_stamps("NCCL_DEBUG_TIMESTAMP_LEVELS=info", "", "", "<");
+    check_stamps("NCCL_DEBUG_TIMESTAMP_LEVELS=VERSION,INFO", "<", "", "<");
+    check_stamps("NCCL_DEBUG_TIMESTAMP_LEVELS=^WARN", "<", "", "<");
+    check_stamps("NCCL_DEBUG_TIMESTAMP_LEVELS=ALL", "<", "<", "<");
+}
+
+/* Days, hours and fractions have fixed places. */
+static void test_log_stamp_forms(void)
+{
+    int year, month, day, hour, minute, second, used = 0;
+    run("child:log all", ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_FORMAT",
+                             "NCCL_DEBUG_TIMESTAMP_LEVELS"));
+    const char *line = strchr(output.err, '\n') + 1; /* the first is of level VERSION */
+    CHECK_EQ(sscanf(line, "[%4d-%2d-%2d %2d:%2d:%2d] %n", &year, &month, &day, &hour, &minute,
+                    &second, &used),
+             6);
+    CHECK_EQ(used, 22);
+    run("child:log all", ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS",
+                             "NCCL_DEBUG_TIMESTAMP_FORMAT=%%1f.%3f_%9f"));
+    line = strchr(output.err, '\n') + 1;
+    CHECK_EQ(strncmp(line, "%1f.", 4), 0);
+    CHECK_EQ(strspn(line + 4, "0123456789"), 3);
+    CHECK_EQ(line[7], '_');
+    CHECK_EQ(strspn(line + 8, "0123456789"), 9);
+    CHECK_EQ(line[17], ' ');
+}
+
+static void test_log_names_unknown_words(void)
+{
+    run("child:log all", ENV("NCCL_DEBUG=loud", "NCCL_DEBUG_FILE"));
+    CHECK_EQ(count_lines(output.err), 1);
+    CHECK_HAS(output.err, "NCCL_DEBUG=loud is none of VERSION");
+    run("child:log all", ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_SUBSYS=INIT,COL", "NCCL_DEBUG_FILE"));
+    CHECK_HAS(output.err, "NCCL_DEBUG_SUBSYS: 'COL' is unknown");
+    run("child:log all",
+        ENV("NCCL_DEBUG=WARN", "NCCL_DEBUG_TIMESTAMP_LEVELS=TRACE,warnings", "NCCL_DEBUG_FILE"));
+    CHECK_HAS(output.err, "NCCL_DEBUG_TIMESTAMP_LEVELS: 'warnings' is unknown");
 }
 
 static void child_log_file(void)
@@ -129,6 +189,7 @@ static void test_log_file_that_cannot_be_made(void)
     run("child:log file", ENV("NCCL_DEBUG_FILE=/nonexistent/folder/log", "NCCL_DEBUG=WARN"));
     CHECK_EQ(output.code, 0);
     CHECK_HAS(output.err, "into the file"); /* falls back to stderr */
+    CHECK_HAS(output.err, "/nonexistent/folder/log: No such file");
 }
 
 static void test_log_file_name_too_long(void)
@@ -346,6 +407,9 @@ static void test_bell_made_later(void)
 static const struct test_case cases[] = {
     {"log: levels and subsystems", test_log_levels, 0},
     {"log: host, process, thread and level on a line", test_log_line_form, 0},
+    {"log: times before lines of some levels", test_log_stamps, 0},
+    {"log: forms of times", test_log_stamp_forms, 0},
+    {"log: words that mean nothing are named", test_log_names_unknown_words, 0},
     {"log: file name with %h, %p and %%", test_log_file, 0},
     {"log: a file that cannot be made", test_log_file_that_cannot_be_made, 0},
     {"log: a file name that is too long", test_log_file_name_too_long, 0},
