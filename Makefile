@@ -160,6 +160,7 @@ CHECK_BINS   := $(addprefix $B/tests/,$(CHECKS))
 FAULT_BINS   := $(addprefix $B/tests/,$(FAULT_TESTS))
 BENCH_BINS   := $(addprefix $B/tests/,$(UNIT_BENCHES))
 CONFORM_BINS := $(addprefix $B/tests/test_,$(CONFORM_TESTS))
+LOADER_BINS  := $(addprefix $B/tests/,$(LOADERS))
 GPU_TEST_BINS := $(addprefix $B/gpu/,$(GPU_TESTS))
 GPU_BENCH_BINS := $(addprefix $B/gpu/,$(GPU_BENCHES))
 BENCH_PAIR   := $B/bench/bench_chorus $(if $(mpicc),$B/bench/bench_mpi)
@@ -181,7 +182,7 @@ all: report lib drivers examples
 lib: report $(SO) $(SONAME) $B/libnccl.so $(STATIC)
 drivers: report $(DRIVER_BINS) $(MPI_PLUGIN)
 tests: all $(UNIT_BINS) $(SIM_BINS) $(SIM_GPU_BINS) $(CORE_BINS) $(CHECK_BINS) $(FAULT_BINS) \
-       $(CONFORM_BINS) $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
+       $(CONFORM_BINS) $(LOADER_BINS) $(MPI_BINS) $(PRELOAD_BINS) $(GPU_TEST_BINS) $(GPU_BENCH_BINS)
 bench: report $(BENCH_BINS) $(BENCH_PAIR)
 	@scripts/bench $(if $(filter 1,$(QUICK)),--quick) $B
 
@@ -311,6 +312,9 @@ $(CONFORM_BINS): $B/tests/test_%: $B/obj/src/tests/conform/%.o $$(call more,$$*)
     $(SONAME) $B/libnccl.so
 	@mkdir -p $(@D)
 	$(call link,$(filter %.o,$^) $(TEST_LIB) $(shared) $(call rpath,/..))
+$(LOADER_BINS): $B/tests/%: $B/obj/src/tests/conform/%.o $$(call more,$$*)
+	@mkdir -p $(@D)
+	$(call link,$(filter %.o,$^))
 mpi_source = $(filter %/$(notdir $1).c,$(MPI_TESTS) $(MPI_EXAMPLES:%=examples/%.c))
 build_mpi  = $(call say,MPICC)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(mpicc) $(CPPFLAGS) $(BASE_CFLAGS) \
   $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $B/obj/$(@F).d -o $@ $< $(shared) $(call rpath,/..) $(LIBS)

@@ -148,6 +148,7 @@ CORE_TESTS += test_arith
 CORE_TESTS += test_choice
 CORE_TESTS += test_handles
 CORE_TESTS += test_counts
+CORE_TESTS += test_endurance
 CORE_TESTS += test_ends
 CORE_TESTS += test_ends_across
 CORE_TESTS += test_exchange
@@ -157,6 +158,7 @@ CORE_TESTS += test_grow
 CORE_TESTS += test_join
 CORE_TESTS += test_large
 CORE_TESTS += test_life
+CORE_TESTS += test_lsa
 CORE_TESTS += test_nonblocking
 CORE_TESTS += test_operators
 CORE_TESTS += test_order
@@ -174,6 +176,7 @@ test_arith_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_choice_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_handles_SRCS += src/tests/core/kit.c
 test_counts_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_endurance_SRCS += src/tests/core/kit.c
 test_ends_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_ends_across_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_exchange_SRCS += src/tests/core/kit.c src/tests/core/procs.c
@@ -184,6 +187,8 @@ test_grow_SRCS += src/tests/core/family.c src/tests/core/kit.c
 test_join_SRCS += src/tests/core/kit.c
 test_large_SRCS += src/tests/core/kit.c src/tests/core/procs.c
 test_life_SRCS += src/tests/core/kit.c
+test_lsa_SRCS += src/tests/core/kit.c src/tests/core/procs.c
+test_nonblocking_SRCS += src/tests/core/kit.c
 test_nonblocking_SRCS += src/tests/core/family.c src/tests/core/kit.c
 test_operators_SRCS += src/tests/core/kit.c src/tests/core/numbers.c
 test_operators_SRCS += src/tests/core/procs.c
@@ -209,6 +214,7 @@ SIM_GPU_SRCS += src/tests/sim/gpu_kernel.c
 SIM_GPU_SRCS += src/tests/sim/gpu_memory.c
 SIM_GPU_SRCS += src/tests/sim/gpu_queue.c
 SIM_GPU_TESTS += core/test_agree
+SIM_GPU_TESTS += core/test_endurance
 SIM_GPU_TESTS += core/test_ends_across
 SIM_GPU_TESTS += core/test_exchange
 SIM_GPU_TESTS += core/test_family
@@ -340,11 +346,20 @@ conform_api_SRCS += src/tests/conform/wrong_family.c
 conform_api_SRCS += src/tests/conform/wrong_life.c
 conform_api_SRCS += src/tests/conform/wrong_ops.c
 
+# Programs that open libnccl.so.2 by a path that they are given, linked with none: NAME stands for
+# src/tests/conform/NAME.c and builds build/tests/NAME. Further sources: NAME_SRCS += …
+LOADERS += differ
+differ_SRCS += src/tests/conform/differ_list.c
+differ_SRCS += src/tests/conform/differ_ops.c
+differ_SRCS += src/tests/conform/differ_rows.c
+differ_SRCS += src/tests/conform/differ_run.c
+
 # Tests compiled by mpicc (where it is found): the path of the source; builds build/tests/NAME,
 # linked with libnccl.so.2.
 MPI_TESTS += src/tests/oracle/oracle_mpi.c
 
 # Libraries for LD_PRELOAD: the path of the source; builds build/tests/NAME.so.
+PRELOADS += src/tests/wrap/wrap_codes.c
 PRELOADS += src/tests/wrap/wrap_faults.c
 
 # Examples: NAME stands for examples/NAME.c and builds build/examples/NAME, linked with

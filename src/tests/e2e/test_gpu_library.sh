@@ -5,17 +5,10 @@
 # that is what any of its versions can do. NCCL_LIBRARY names the library, else the usual places
 # are looked through. Skipped without a GPU or a library.
 . "$(dirname "$0")/lib.sh"
+. "$tests_dir/nvidia.sh"
 wrapper=$BUILDDIR/tests/wrap_faults.so
 
-find_library() {
-    [ -z "$NCCL_LIBRARY" ] || { echo "$NCCL_LIBRARY"; return; }
-    torch=$(python3 -c 'import nvidia.nccl as n; print(list(n.__path__)[0])' 2>/dev/null)
-    for path in /usr/local/cuda/lib64 /usr/lib/x86_64-linux-gnu "${torch:-/none}/lib"; do
-        [ ! -e "$path/libnccl.so.2" ] || { echo "$path/libnccl.so.2"; return; }
-    done
-}
-
-library=$(find_library)
+library=$(find_nvidia)
 if ! "$(driver all_reduce)" --library "${library:-/none}" --devices 2>&1 | grep -q 'GPU-'; then
     skip 'drivers on a GPU' 'no GPU, or no library of NVIDIA'
     finish

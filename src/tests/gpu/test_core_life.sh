@@ -6,6 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 export NCCL_MULTI_RANK_GPU_ENABLE=1
 
+borrow test_endurance
 borrow test_family
 borrow test_grow
 borrow test_life

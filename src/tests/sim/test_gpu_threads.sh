@@ -11,6 +11,7 @@ borrow test_join --only 'every collective, mode' --only 'not wait for its peers'
 borrow test_p2p
 borrow_but 'calls' test_order
 borrow_but 'across' test_exchange
+borrow test_endurance
 borrow test_family
 borrow test_grow
 borrow test_life
