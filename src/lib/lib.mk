@@ -118,6 +118,7 @@ LIB_SRCS += src/lib/core/reach.c
 LIB_SRCS += src/lib/core/redop.c
 LIB_SRCS += src/lib/core/reg.c
 LIB_SRCS += src/lib/core/resize.c
+LIB_SRCS += src/lib/core/rma.c
 LIB_SRCS += src/lib/core/schedule.c
 LIB_SRCS += src/lib/core/session.c
 LIB_SRCS += src/lib/core/set.c
@@ -125,6 +126,7 @@ LIB_SRCS += src/lib/core/simulate.c
 LIB_SRCS += src/lib/core/split.c
 LIB_SRCS += src/lib/core/track.c
 LIB_SRCS += src/lib/core/wait.c
+LIB_SRCS += src/lib/core/window.c
 LIB_SRCS += src/lib/core/zones.c
 
 # api
@@ -133,12 +135,12 @@ LIB_SRCS += src/lib/api/api_comm.c
 LIB_SRCS += src/lib/api/api_device.c
 LIB_SRCS += src/lib/api/api_group.c
 LIB_SRCS += src/lib/api/api_info.c
-LIB_SRCS += src/lib/api/api_later.c
 LIB_SRCS += src/lib/api/api_mem.c
 LIB_SRCS += src/lib/api/api_p2p.c
 LIB_SRCS += src/lib/api/api_param.c
 LIB_SRCS += src/lib/api/api_require.c
 LIB_SRCS += src/lib/api/api_split.c
+LIB_SRCS += src/lib/api/api_window.c
 LIB_SRCS += src/lib/api/argcheck.c
 LIB_SRCS += src/lib/api/config.c
 

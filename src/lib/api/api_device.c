@@ -75,7 +75,7 @@ CCL_API(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, ncclCommPropert
     if (props->version <= LAST_SHORT_VERSION) return ncclSuccess;
     props->ginType = NCCL_GIN_TYPE_NONE;
     props->nLsaTeams = props->nRanks / ccl_lsa_team(comm).nRanks;
-    props->hostRmaSupport = true;
+    props->hostRmaSupport = ccl_rma_reaches(comm);
     props->railedGinType = NCCL_GIN_TYPE_NONE;
     return ncclSuccess;
 }
@@ -190,44 +190,74 @@ CCL_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t 
 /* ---- pointers into windows ---- */
 
 /* What all of them check. *out is NULL when one fails. */
-static ncclResult_t find_window(ncclWindow_t window, void **out, const char *function)
+static ncclResult_t find_window(ncclWindow_t window, void **out, const char *function,
+                                ncclComm_t *comm)
 {
     TRY(ccl_argcheck_pointer(out, function, "outPtr"));
     *out = NULL;
     TRY(ccl_argcheck_pointer(window, function, "window"));
+    *comm = ccl_window_comm(window);
+    if (*comm != NULL) return ncclSuccess;
     return ccl_err(ncclInvalidArgument, "%s: window %p is not registered", function,
                    (const void *)window);
+}
+
+static ncclResult_t check_rank(int rank, int nranks, const char *argument, const char *function)
+{
+    if (rank >= 0 && rank < nranks) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: %s %d is not in [0, %d)", function, argument, rank,
+                   nranks);
 }
 
 CCL_API(ncclResult_t, ncclGetLsaDevicePointer,
         (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr))
 {
-    (void)offset, (void)lsaRank;
-    return find_window(window, outPtr, "ncclGetLsaDevicePointer");
+    static const char function[] = "ncclGetLsaDevicePointer";
+    ncclComm_t comm;
+    TRY(find_window(window, outPtr, function, &comm));
+    ncclTeam_t team = ccl_lsa_team(comm);
+    TRY(check_rank(lsaRank, team.nRanks, "lsaRank", function));
+    struct ccl_target target = {.win = window, .offset = offset};
+    target.peer = ccl_comm_rank(comm) + (lsaRank - team.rank) * team.stride;
+    return ccl_window_place(&target, function, outPtr);
 }
 
+/* All ranks with windows reach each other. */
 CCL_API(ncclResult_t, ncclGetPeerDevicePointer,
         (ncclWindow_t window, size_t offset, int peer, void **outPtr))
 {
-    (void)offset, (void)peer;
-    return find_window(window, outPtr, "ncclGetPeerDevicePointer");
+    static const char function[] = "ncclGetPeerDevicePointer";
+    ncclComm_t comm;
+    TRY(find_window(window, outPtr, function, &comm));
+    TRY(check_rank(peer, ccl_comm_nranks(comm), "peer", function));
+    struct ccl_target target = {.win = window, .peer = peer, .offset = offset};
+    return ccl_window_place(&target, function, outPtr);
 }
 
 /* Nothing is written to several GPUs at once: where the arguments are good there is no pointer. */
+static ncclResult_t get_multimem(ncclWindow_t window, size_t offset, const char *function,
+                                 void **out)
+{
+    ncclComm_t comm;
+    TRY(find_window(window, out, function, &comm));
+    struct ccl_target target = {.win = window, .peer = ccl_comm_rank(comm), .offset = offset};
+    TRY(ccl_window_place(&target, function, out));
+    *out = NULL;
+    return ncclSuccess;
+}
+
 CCL_API(ncclResult_t, ncclGetLsaMultimemDevicePointer,
         (ncclWindow_t window, size_t offset, void **outPtr))
 {
-    (void)offset;
-    return find_window(window, outPtr, "ncclGetLsaMultimemDevicePointer");
+    return get_multimem(window, offset, "ncclGetLsaMultimemDevicePointer", outPtr);
 }
 
 CCL_API(ncclResult_t, ncclGetMultimemDevicePointer,
         (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr))
 {
     static const char function[] = "ncclGetMultimemDevicePointer";
-    (void)offset;
     TRY(ccl_argcheck_pointer(outPtr, function, "outPtr"));
     *outPtr = NULL;
     TRY(ccl_argcheck_pointer(multimem.mcBasePtr, function, "multimem.mcBasePtr"));
-    return find_window(window, outPtr, function);
+    return get_multimem(window, offset, function, outPtr);
 }

@@ -14,6 +14,7 @@
 #include "core/pairs.h"
 #include "core/plan.h"
 #include "core/reach.h"
+#include "core/rma.h"
 #include "core/schedule.h"
 #include "core/set.h"
 #include "core/zones.h"
@@ -194,6 +195,7 @@ static void free_clique(struct ccl_clique *clique)
         ccl_track_free(&clique->execs[e].track);
         ccl_gated_free(&clique->execs[e].gated);
         ccl_far_free(&clique->execs[e]);
+        ccl_rma_free(&clique->execs[e]);
         ccl_chain_free(&clique->execs[e].chain);
         ccl_device()->words_free(clique->execs[e].words);
         ccl_free(clique->execs[e].holds);
@@ -204,6 +206,7 @@ static void free_clique(struct ccl_clique *clique)
     for (uint16_t p = 0; clique->bells != NULL && p < clique->topo->nprocs; p++)
         if (p != clique->proc) ccl_bell_unmap(clique->bells[p]);
     ccl_lead_retire(clique->lead_memory);
+    ccl_rma_close(clique);
     ccl_device()->words_free(clique->words);
     ccl_free(clique->bells);
     ccl_free(clique->boards);
@@ -290,6 +293,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     clique->bells[clique->proc] = ccl_bell_self();
     TRY_GOTO(rc, make_execs(clique), fail);
     TRY_GOTO(rc, make_boards(clique), fail);
+    TRY_GOTO(rc, ccl_rma_open(clique), fail);
     clique->possible = ccl_plan_possible(&clique->execs[0]);
     struct ccl_places places = places_of(clique);
     for (int t = 0; t < CCL_NTRANSPORTS; t++)

@@ -101,6 +101,14 @@ struct ccl_far {
     struct ccl_far_list *lists; /* halves that kernels read from memory of the host */
 };
 
+/* One-sided operations of the group end in progress, core/rma.c. */
+struct ccl_rma_post;
+struct ccl_rma_batch;
+struct ccl_rma_list {
+    struct ccl_rma_post *posts;
+    size_t n, room;
+};
+
 /* What kernels of an executor tell the host: memory that both reach. */
 struct ccl_exec_words {
     uint64_t note;   /* what its kernel waits for, kernel/work.h */
@@ -137,6 +145,8 @@ struct ccl_exec {
     struct ccl_chain chain;     /* of kernels that use them */
     uint32_t nctas;             /* taken from the ledger, core/ledger.h */
     struct ccl_far far;
+    struct ccl_rma_list rma;
+    struct ccl_rma_batch *rma_batches;
 
     struct ccl_queue *queues; /* [nlocal * nlocal] by sender, receiver */
     struct ccl_pending *free_pendings;
@@ -185,6 +195,10 @@ struct ccl_clique {
     uint64_t *reaches;                    /* [nprocs] shared: reaches all others' arenas */
     int shares;                           /* all of them do */
     struct ccl_zones *zones;              /* several executors on GPUs, core/zones.h; NULL */
+
+    /* [nranks][nranks] by receiver and sender: signals raised so far, in memory that all of them
+     * reach; NULL: they do not reach each other. own_signals: made here, to be freed. */
+    uint32_t *signals, *own_signals;
 
     struct ccl_words *words;
     _Atomic int error; /* first ncclResult_t; the text is set before (release) */

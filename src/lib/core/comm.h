@@ -42,6 +42,12 @@ struct ccl_reg {
     int refs;
 };
 
+struct ccl_window;
+
+/* Places of a rank's notes: of its send/recv kernel, which sees the first alone, and of its waits
+ * for signals. */
+enum { CCL_NOTE_MESSAGE, CCL_NOTE_SIGNAL, CCL_NNOTES };
+
 /* How the ranks of an executor came together: alone, all in one group end, or one by one. */
 enum ccl_join_way { CCL_JOIN_NONE, CCL_JOIN_EVENTS, CCL_JOIN_GATES };
 
@@ -73,13 +79,15 @@ struct ncclComm {
     struct ccl_call call;     /* the latest of them that became messages */
     _Atomic uint32_t flying;  /* kernels on this rank's streams that have not retired */
     struct ccl_conn **conns;  /* [nranks][2] of send/recv, each made at first use */
-    uint64_t *p2p_note;       /* what its send/recv kernel waits for: memory that both reach */
+    uint64_t *p2p_note;       /* what its kernels wait for, by CCL_NOTE_: memory that both reach */
     struct ccl_chain far;     /* of its kernels of messages to other executors on GPUs */
+    uint32_t *taken;          /* [nranks] signals taken so far, by its kernels; core/rma.h */
+    struct ccl_window *windows;
     struct ccl_custom_op *ops;
     size_t nops;
     struct ccl_reg *regs;
-    pthread_mutex_t own_lock; /* guards ops and regs, for programs whose threads share a handle, and
-                               * `making` */
+    pthread_mutex_t own_lock; /* guards ops, regs and windows, for programs whose threads share a
+                               * handle, and `making` */
 
     _Atomic uint32_t inside; /* jobs that are running (core/jobs.h) */
     struct ncclComm *making; /* what such a job initialises, core/session.h */

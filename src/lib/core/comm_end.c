@@ -13,6 +13,8 @@
 #include "core/jobs.h"
 #include "core/redop.h"
 #include "core/reg.h"
+#include "core/rma.h"
+#include "core/window.h"
 
 #include <sched.h>
 
@@ -76,9 +78,11 @@ static void free_comm(struct ncclComm *comm)
     ccl_free(comm->conns);
     ccl_redop_free(comm);
     ccl_reg_free(comm);
+    ccl_window_free(comm);
     void *before;
     int entered = ccl_device()->enter(comm->device, &before) == ncclSuccess;
     ccl_chain_free(&comm->far);
+    ccl_rma_close_rank(comm);
     ccl_device()->words_free(comm->p2p_note);
     ccl_clique_detach(comm->clique);
     if (entered) ccl_device()->leave(before);

@@ -13,6 +13,7 @@
 #include "core/describe.h"
 #include "core/group.h"
 #include "core/reach.h"
+#include "core/rma.h"
 #include "core/zones.h"
 #include "kernel/kernel.h"
 
@@ -123,7 +124,8 @@ static ncclResult_t attach(struct init *init)
     struct ccl_clique *clique = comm->clique;
     comm->exec = ccl_clique_exec(clique, comm->rank);
     init->is_first = clique->topo->first_rank[clique->proc] == comm->rank;
-    TRY(ccl_device()->words_alloc((void **)&comm->p2p_note, sizeof *comm->p2p_note));
+    TRY(ccl_device()->words_alloc((void **)&comm->p2p_note, CCL_NNOTES * sizeof *comm->p2p_note));
+    TRY(ccl_rma_open_rank(comm));
     if (!init->is_first || !ccl_clique_spans(clique)) return ncclSuccess;
     return ccl_zones_begin(clique, &init->vote);
 }
@@ -243,6 +245,7 @@ static void end_part(struct ncclComm *comm, int device)
 {
     void *before;
     int entered = ccl_device()->enter(device, &before) == ncclSuccess;
+    ccl_rma_close_rank(comm);
     ccl_device()->words_free(comm->p2p_note);
     ccl_clique_detach(comm->clique);
     if (entered) ccl_device()->leave(before);

@@ -20,13 +20,16 @@ enum ccl_coll {
     CCL_ALL_TO_ALL,
     CCL_GATHER,
     CCL_SCATTER,
-    CCL_NCOLLS, /* the ones above run as schedules; the two below are matched in pairs */
+    CCL_NCOLLS, /* the ones above run as schedules; the next two are matched in pairs */
     CCL_SEND = CCL_NCOLLS,
     CCL_RECV,
+    CCL_PUT_SIGNAL, /* one-sided: `root` is the peer; of a wait, count_elems are the signals */
+    CCL_SIGNAL,
+    CCL_WAIT_SIGNAL,
     CCL_NOPS
 };
 
-/* Name as in the API without "nccl": "AllReduce", …, "Send", "Recv". */
+/* Name as in the API without "nccl": "AllReduce", …, "Send", "PutSignal". */
 const char *ccl_coll_name(enum ccl_coll coll);
 
 /* Bytes of one element; 0 for a value that is no type. */
@@ -141,6 +144,31 @@ ncclResult_t ccl_mem_free(void *memory);
 /* Reference-counted; a range inside a registered one gives the same record. */
 ncclResult_t ccl_reg_add(ncclComm_t comm, void *buffer, size_t bytes, void **handle);
 ncclResult_t ccl_reg_remove(ncclComm_t comm, void *handle);
+
+/* ---- windows and one-sided operations (ccl_enqueue) ---- */
+
+/* Collective; at the end of an open group. *win is set on success alone. */
+ncclResult_t ccl_window_register(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *win,
+                                 int flags);
+ncclResult_t ccl_window_deregister(ncclComm_t comm, ncclWindow_t win);
+ncclResult_t ccl_window_pointer(ncclComm_t comm, ncclWindow_t win, void **out);
+/* The communicator of any window of the process; NULL: it is none. */
+ncclComm_t ccl_window_comm(ncclWindow_t win);
+/* A place in a peer's window, as this rank reaches it. */
+struct ccl_target {
+    ncclWindow_t win;
+    int peer;
+    size_t offset, bytes;
+};
+/* For a put; and for a pointer, of a window with a communicator and a peer in it. */
+ncclResult_t ccl_window_target(ncclComm_t comm, const struct ccl_target *target, void **out);
+ncclResult_t ccl_window_place(const struct ccl_target *target, const char *function, void **out);
+/* What a put reads lies in a symmetric window of the rank. */
+ncclResult_t ccl_window_check_source(ncclComm_t comm, const void *buffer, size_t bytes);
+/* Ranks reach each other's memory: not those of several GPUs in several processes. And the same as
+ * ncclInvalidArgument. */
+int ccl_rma_reaches(ncclComm_t comm);
+ncclResult_t ccl_rma_check(ncclComm_t comm, const char *function);
 
 /* ---- bootstrap id ---- */
 ncclResult_t ccl_unique_id(ncclUniqueId *id);

@@ -208,6 +208,7 @@ static const char *redop_name(const struct ccl_op *op)
 
 static const char *root_word(enum ccl_coll coll)
 {
+    if (coll > CCL_RECV) return "peer";
     return coll == CCL_SEND ? "to" : coll == CCL_RECV ? "from" : "root";
 }
 

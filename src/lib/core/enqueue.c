@@ -23,6 +23,9 @@ const char *ccl_coll_name(enum ccl_coll coll)
         [CCL_SCATTER] = "Scatter",
         [CCL_SEND] = "Send",
         [CCL_RECV] = "Recv",
+        [CCL_PUT_SIGNAL] = "PutSignal",
+        [CCL_SIGNAL] = "Signal",
+        [CCL_WAIT_SIGNAL] = "WaitSignal",
     };
     return names[coll];
 }
@@ -156,10 +159,10 @@ ncclResult_t ccl_enqueue(const struct ccl_op *op)
     ccl_describe_call(op);
     TRY(check_type(op));
     TRY(check_stream(op, &capture));
-    int is_message = op->coll == CCL_SEND || op->coll == CCL_RECV;
-    if (op->count_elems == 0 && !is_message) return ncclSuccess;
+    int is_collective = op->coll < CCL_NCOLLS;
+    if (op->count_elems == 0 && is_collective) return ncclSuccess;
     if (ccl_clique_expands(op->comm->clique, op->coll)) return expand(op, capture);
-    if (!is_message && !(op->comm->clique->possible >> op->coll & 1u))
+    if (is_collective && !(op->comm->clique->possible >> op->coll & 1u))
         return ccl_plan_fail_empty(op->comm->exec, op);
     struct ccl_record record = {.op = *op, .capture = capture};
     if (reduces(op->coll)) ccl_redop_resolve(op->comm, op->redop, op->type, &record.factors);

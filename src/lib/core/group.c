@@ -16,6 +16,7 @@
 #include "core/meet.h"
 #include "core/messages.h"
 #include "core/pairs.h"
+#include "core/rma.h"
 
 struct group {
     int depth;
@@ -128,6 +129,7 @@ static ncclResult_t post_collective(struct ccl_exec *exec, const struct ccl_reco
  */
 static ncclResult_t post_record(struct ccl_exec *exec, const struct ccl_record *record)
 {
+    if (record->op.coll >= CCL_PUT_SIGNAL) return ccl_rma_post(exec, record);
     if (!is_message(record)) return post_collective(exec, record);
     if (ccl_device()->retires) return ccl_pairs_post(exec, record);
     if (ccl_clique_spans(exec->clique)) return ccl_far_post(exec, record);
@@ -158,6 +160,7 @@ static ncclResult_t post_exec(struct ccl_exec *exec, const struct ccl_record *re
     if (rc == ncclSuccess && exec->far.n > 0) rc = ccl_far_flush(exec);
     if (rc == ncclSuccess && exec->open_parties != NULL) rc = ccl_pairs_flush(exec);
     if (rc == ncclSuccess) rc = ccl_meet_raise(exec, CCL_GATE_WHOLE);
+    if (rc == ncclSuccess && exec->rma.n > 0) rc = ccl_rma_flush(exec);
     if (rc != ncclSuccess && ccl_clique_error(clique) == ncclSuccess)
         ccl_clique_fail(clique, rc, 1, "%s", ccl_err_last());
     pthread_mutex_unlock(&exec->lock);

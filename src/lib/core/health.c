@@ -170,13 +170,22 @@ static int describe_message(const struct ncclComm *comm, char *text, size_t byte
 
 static int describe_halves(const struct ncclComm *comm, char *text, size_t bytes)
 {
-    uint64_t note = __atomic_load_n(comm->p2p_note, __ATOMIC_RELAXED);
+    uint64_t note = __atomic_load_n(&comm->p2p_note[CCL_NOTE_MESSAGE], __ATOMIC_RELAXED);
     uint32_t kind = (uint32_t)(note >> 32);
     if (kind != CCL_WAIT_DATA && kind != CCL_WAIT_CREDIT) return 0;
     snprintf(text, bytes, "%s rank %u: waits for ranks %u (%s)",
              kind == CCL_WAIT_DATA ? "Recv from" : "Send to", (uint32_t)note, (uint32_t)note,
              kind == CCL_WAIT_DATA ? "no data" : "takes no data");
     tell_left(comm->clique, comm->clique->topo->exec_of[(uint32_t)note], text, bytes);
+    return 1;
+}
+
+static int describe_signals(const struct ncclComm *comm, char *text, size_t bytes)
+{
+    uint64_t note = __atomic_load_n(&comm->p2p_note[CCL_NOTE_SIGNAL], __ATOMIC_RELAXED);
+    if (note >> 32 != CCL_WAIT_RAISE) return 0;
+    snprintf(text, bytes, "WaitSignal: waits for a signal of ranks %u", (uint32_t)note);
+    tell_left_proc(comm->clique, comm->clique->topo->proc_of[(uint32_t)note], text, bytes);
     return 1;
 }
 
@@ -200,8 +209,8 @@ ncclResult_t chorus_comm_status(ncclComm_t comm, char *text, size_t bytes)
     if (idle)
         snprintf(text, bytes, "idle");
     else if (!describe_set(comm->exec, comm, text, bytes) && !describe_halves(comm, text, bytes) &&
-             !describe_kernel(comm, text, bytes) && !describe_lead(comm, text, bytes) &&
-             !describe_message(comm, text, bytes) &&
+             !describe_signals(comm, text, bytes) && !describe_kernel(comm, text, bytes) &&
+             !describe_lead(comm, text, bytes) && !describe_message(comm, text, bytes) &&
              !describe_pending(comm->exec, comm, text, bytes))
         snprintf(text, bytes, "running");
     pthread_mutex_unlock(&comm->exec->lock);

@@ -1,5 +1,6 @@
 /* jobs.c: a batch is the jobs of one group. It lives until the last of them is over, whoever that
- * is; a job may be cancelled by the others until it has marked itself done.
+ * is; a job may be cancelled by the others until it has marked itself done. The jobs of one
+ * communicator go one after the other, in a thread; after a failure the rest of them fail alike.
  */
 #include "core/jobs.h"
 
@@ -19,6 +20,8 @@ struct batch;
 struct run {
     struct batch *batch;
     struct ccl_job *job;
+    struct run *next; /* of the same communicator */
+    int is_behind;    /* another one's next */
     pthread_t thread;
     int error; /* why the thread could not be started */
     int done;  /* guarded by the batch's lock */
@@ -33,6 +36,18 @@ struct batch {
     struct run runs[];
 };
 
+/* Jobs of one communicator are neighbours or few. */
+static void link_runs(struct batch *batch)
+{
+    for (size_t i = 1; i < batch->n; i++) {
+        size_t before = i;
+        while (before > 0 && batch->jobs[before - 1].comm != batch->jobs[i].comm) before--;
+        if (before == 0) continue;
+        batch->runs[before - 1].next = &batch->runs[i];
+        batch->runs[i].is_behind = 1;
+    }
+}
+
 static ncclResult_t make_batch(struct ccl_job *jobs, size_t n, struct batch **out)
 {
     struct batch *batch;
@@ -41,6 +56,7 @@ static ncclResult_t make_batch(struct ccl_job *jobs, size_t n, struct batch **ou
     batch->n = batch->left = n;
     batch->jobs = jobs;
     for (size_t i = 0; i < n; i++) batch->runs[i] = (struct run){.batch = batch, .job = &jobs[i]};
+    link_runs(batch);
     *out = batch;
     return ncclSuccess;
 }
@@ -73,8 +89,12 @@ static void *run_one(void *argument)
 {
     struct run *run = argument;
     struct ncclComm *comm = run->job->comm;
+    ncclResult_t result = ncclSuccess;
     atomic_fetch_add_explicit(&comm->inside, 1, memory_order_relaxed);
-    end_run(run, run->job->run(comm, run->job->args));
+    for (; run != NULL; run = run->next) {
+        if (result == ncclSuccess) result = run->job->run(comm, run->job->args);
+        end_run(run, result);
+    }
     atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
     return NULL;
 }
@@ -93,8 +113,9 @@ static int start(struct run *run, pthread_t *thread, void *(*body)(void *))
 
 static void end_unstarted(struct run *run)
 {
-    end_run(run, ccl_err(ncclSystemError, "pthread_create for rank %d: %s", run->job->comm->rank,
-                         strerror(run->error)));
+    ncclResult_t result = ccl_err(ncclSystemError, "pthread_create for rank %d: %s",
+                                  run->job->comm->rank, strerror(run->error));
+    for (; run != NULL; run = run->next) end_run(run, result);
 }
 
 /* Headers before 2.30 have no ncclTimeout, and a program that was built with one may not survive a
@@ -136,13 +157,16 @@ static void close_job(struct ccl_job *job, ncclResult_t result)
 
 static ncclResult_t run_all(struct batch *batch)
 {
-    int alone = batch->n == 1;
+    size_t nthreads = 0;
+    for (size_t i = 0; i < batch->n; i++) nthreads += !batch->runs[i].is_behind;
+    int alone = nthreads == 1;
     if (alone) run_one(&batch->runs[0]);
     for (size_t i = 0; !alone && i < batch->n; i++)
-        if (!start(&batch->runs[i], &batch->runs[i].thread, run_aside))
+        if (!batch->runs[i].is_behind && !start(&batch->runs[i], &batch->runs[i].thread, run_aside))
             end_unstarted(&batch->runs[i]);
     for (size_t i = 0; !alone && i < batch->n; i++)
-        if (batch->runs[i].error == 0) pthread_join(batch->runs[i].thread, NULL);
+        if (!batch->runs[i].is_behind && batch->runs[i].error == 0)
+            pthread_join(batch->runs[i].thread, NULL);
     ncclResult_t rc = find_cause(batch);
     for (size_t i = 0; i < batch->n; i++) close_job(&batch->jobs[i], batch->runs[i].result);
     free_batch(batch);
@@ -172,14 +196,20 @@ static void put_batch(struct batch *batch)
     if (is_last) free_batch(batch);
 }
 
-/* The last that a job does: its communicator may be gone right after. */
+/* The last that a communicator's jobs do: it may be gone right after. */
 static void leave(struct run *run)
 {
     struct ncclComm *comm = run->job->comm;
-    comm->job_result = known_code(run);
-    memcpy(comm->job_text, run->text, sizeof comm->job_text);
-    close_job(run->job, run->result);
-    put_batch(run->batch);
+    struct batch *batch = run->batch;
+    const struct run *told = run;
+    while (told->result == ncclSuccess && told->next != NULL) told = told->next;
+    comm->job_result = known_code(told);
+    memcpy(comm->job_text, told->text, sizeof comm->job_text);
+    for (struct run *next = run->next; run != NULL; run = next) {
+        next = run->next;
+        close_job(run->job, run->result);
+        put_batch(batch);
+    }
     /* Release publishes the result and all that the job did. */
     atomic_store_explicit(&comm->busy, 0, memory_order_release);
 }
@@ -199,6 +229,7 @@ static ncclResult_t start_all(struct batch *batch)
     for (size_t i = 0; i < batch->n; i++) {
         struct run *run = &batch->runs[i];
         struct ncclComm *comm = run->job->comm;
+        if (run->is_behind) continue;
         ccl_jobs_await(comm); /* a former one, which is over */
         comm->job_result = ncclInProgress;
         atomic_store_explicit(&comm->busy, 1, memory_order_relaxed);
@@ -207,7 +238,7 @@ static ncclResult_t start_all(struct batch *batch)
     pthread_mutex_unlock(&batch->lock);
     for (size_t i = 0; i < batch->n; i++) {
         struct run *run = &batch->runs[i];
-        if (run->error == 0) continue;
+        if (run->is_behind || run->error == 0) continue;
         end_unstarted(run);
         leave(run);
     }

@@ -15,7 +15,7 @@ struct ncclComm;
 enum { CCL_JOB_BYTES = 512 };
 
 struct ccl_job {
-    struct ncclComm *comm; /* one job at a time */
+    struct ncclComm *comm; /* its jobs of a group go one after the other */
     ncclResult_t (*run)(struct ncclComm *comm, void *args);
     /* Makes a job that waits for its peers end: another of its group has failed. Any thread, while
      * it runs. NULL: its own time limit ends it. */

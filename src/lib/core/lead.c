@@ -33,7 +33,8 @@ static uint16_t list_procs(const struct ccl_topo *topo, uint16_t e, uint16_t *pr
 
 /* Words come first, in whole pages. */
 struct layout {
-    size_t sent_at, graphs_at, graph_letters_at, words_bytes, posts_at, ranks_at, letters_at, bytes;
+    size_t sent_at, graphs_at, graph_letters_at, signals_at, words_bytes, posts_at, ranks_at,
+        letters_at, bytes;
 };
 
 static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t nprocs)
@@ -44,9 +45,9 @@ static struct layout lay_out(const struct ccl_topo *topo, uint16_t e, uint16_t n
     struct layout lay = {.sent_at = nlines * CCL_LEAD_LINE_BYTES};
     lay.graphs_at = lay.sent_at + 2 * nletters * sizeof(uint32_t);
     lay.graph_letters_at = lay.graphs_at + 2u * nprocs * CCL_LEAD_GRAPHS * sizeof(uint32_t);
-    lay.words_bytes =
-        align(lay.graph_letters_at + 2 * nlocal * nlocal * CCL_LEAD_GRAPH_MAILS * sizeof(uint32_t),
-              PAGE_BYTES);
+    lay.signals_at =
+        lay.graph_letters_at + 2 * nlocal * nlocal * CCL_LEAD_GRAPH_MAILS * sizeof(uint32_t);
+    lay.words_bytes = align(lay.signals_at + nlocal * nlocal * sizeof(uint32_t), PAGE_BYTES);
     lay.posts_at = lay.words_bytes;
     lay.ranks_at = align(lay.posts_at + nprocs * CCL_LEAD_DEPTH * sizeof(struct ccl_lead_post),
                          CCL_LEAD_LINE_BYTES);
@@ -141,6 +142,8 @@ static ncclResult_t place_area(struct ccl_lead *lead, uint16_t *procs)
     lead->graph_words = (uint32_t *)(void *)(base + lay.graphs_at);
     lead->graph_letters = (uint32_t *)(void *)(base + lay.graph_letters_at);
     lead->letters = (struct ccl_mail_post *)(void *)(base + lay.letters_at);
+    /* All ranks are on this GPU: it alone writes the counts of signals. */
+    if (topo->nexecs == 1) exec->clique->signals = (uint32_t *)(void *)(base + lay.signals_at);
     TRY(ccl_device()->words_map(base, lay.words_bytes, &mapped));
     memory->words[memory->nwords++] = base;
     return ncclSuccess;

@@ -9,7 +9,7 @@ enum { LINE_BYTES = 64 };
 
 struct layout {
     size_t flags_bytes, published_bytes, signs_bytes; /* of a channel */
-    size_t published_at, signs_at, reaches_at, bytes;
+    size_t published_at, signs_at, reaches_at, signals_at, bytes;
 };
 
 static size_t lines(size_t bytes)
@@ -27,7 +27,10 @@ static struct layout lay_out(const struct ccl_topo *topo)
     lay.published_at = CCL_NCHANNELS * lay.flags_bytes;
     lay.signs_at = lay.published_at + CCL_NCHANNELS * lay.published_bytes;
     lay.reaches_at = lay.signs_at + CCL_NCHANNELS * lay.signs_bytes;
-    lay.bytes = lay.reaches_at + lines(topo->nprocs * sizeof(uint64_t));
+    lay.signals_at = lay.reaches_at + lines(topo->nprocs * sizeof(uint64_t));
+    lay.bytes = lay.signals_at;
+    if (!topo->peers[0].is_gpu)
+        lay.bytes += lines((size_t)topo->nranks * topo->nranks * sizeof(uint32_t));
     return lay;
 }
 
@@ -50,6 +53,7 @@ ncclResult_t ccl_reach_meet(struct ccl_clique *clique, void *memory)
     TRY(CCL_NEW(&clique->bases, nranks));
     TRY(CCL_NEW(&clique->arenas, topo->nprocs));
     clique->reaches = (uint64_t *)(void *)(base + lay.reaches_at);
+    if (!topo->peers[0].is_gpu) clique->signals = (uint32_t *)(void *)(base + lay.signals_at);
     for (size_t t = 0; t < ntables; t++) {
         size_t c = t % CCL_NCHANNELS;
         clique->execs[t / CCL_NCHANNELS].meets[c] = (struct ccl_meet){

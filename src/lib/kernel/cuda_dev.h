@@ -38,6 +38,22 @@ static __device__ __forceinline__ void store_release_sys(uint32_t *flag, uint32_
     asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
 }
 
+static __device__ __forceinline__ void add_release_sys(uint32_t *word, uint32_t value)
+{
+    asm volatile("red.release.sys.global.add.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+}
+
+/* 1 when the word was `from` and became `to`. */
+static __device__ __forceinline__ int exchange_gpu(uint32_t *word, uint32_t from, uint32_t to)
+{
+    uint32_t was;
+    asm volatile("atom.acq_rel.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(was)
+                 : "l"(word), "r"(from), "r"(to)
+                 : "memory");
+    return was == from;
+}
+
 static __device__ __forceinline__ void store_relaxed_gpu(uint32_t *flag, uint32_t value)
 {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");

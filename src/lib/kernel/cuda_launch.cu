@@ -24,6 +24,8 @@ CUDA_TYPES(DECLARE)
 DECLARE(0, copy)
 __global__ void ccl_cuda_gate(const struct ccl_gates_args);
 __global__ void ccl_cuda_await(const struct ccl_await_args);
+__global__ void ccl_cuda_raise(const struct ccl_raise_args);
+__global__ void ccl_cuda_takes(const struct ccl_takes_args);
 __global__ void ccl_cuda_pairs(const struct ccl_cuda_pairs);
 }
 
@@ -62,6 +64,8 @@ int ccl_cuda_load(void)
     struct cudaFuncAttributes attributes;
     cudaError_t rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_gate);
     if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_await);
+    if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_raise);
+    if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_takes);
     if (rc == cudaSuccess) rc = cudaFuncGetAttributes(&attributes, (const void *)ccl_cuda_pairs);
     if (rc == cudaSuccess) rc = load_kernel(&copy_kernel);
     for (int i = 0; i < NKERNELS && rc == cudaSuccess; i++) rc = load_kernel(&kernels[i]);
@@ -234,6 +238,18 @@ int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream)
 int ccl_cuda_kernel_await(const void *args, cudaStream_t stream)
 {
     ccl_cuda_await<<<1, 1, 0, stream>>>(*(const struct ccl_await_args *)args);
+    return cudaPeekAtLastError();
+}
+
+int ccl_cuda_kernel_raise(const void *args, cudaStream_t stream)
+{
+    ccl_cuda_raise<<<1, 1, 0, stream>>>(*(const struct ccl_raise_args *)args);
+    return cudaPeekAtLastError();
+}
+
+int ccl_cuda_kernel_takes(const void *args, cudaStream_t stream)
+{
+    ccl_cuda_takes<<<1, 1, 0, stream>>>(*(const struct ccl_takes_args *)args);
     return cudaPeekAtLastError();
 }
 

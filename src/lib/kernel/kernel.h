@@ -43,6 +43,9 @@ int ccl_cuda_kernel_gates(const void *args, cudaStream_t stream) CCL_OF_CUDA;
 int ccl_cuda_kernel_await(const void *args, cudaStream_t stream) CCL_OF_CUDA;
 /* struct ccl_cuda_pairs */
 int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream) CCL_OF_CUDA;
+/* struct ccl_raise_args, ccl_takes_args */
+int ccl_cuda_kernel_raise(const void *args, cudaStream_t stream) CCL_OF_CUDA;
+int ccl_cuda_kernel_takes(const void *args, cudaStream_t stream) CCL_OF_CUDA;
 #ifdef __cplusplus
 }
 #endif
@@ -50,5 +53,7 @@ int ccl_cuda_kernel_pairs(const void *args, cudaStream_t stream) CCL_OF_CUDA;
 enum ccl_run ccl_kernel_sched(void *args, uint32_t lane, struct ccl_cursor *cursor);
 enum ccl_run ccl_kernel_pairs(void *args, uint32_t lane, struct ccl_cursor *cursor);
 enum ccl_run ccl_kernel_gate(void *args, uint32_t lane, struct ccl_cursor *cursor);
+/* struct ccl_rma */
+enum ccl_run ccl_kernel_rma(void *args, uint32_t lane, struct ccl_cursor *cursor);
 
 #endif

@@ -2,6 +2,7 @@
 #include "kernel/kernel.h"
 
 #include "kernel/run_pairs.h"
+#include "kernel/run_rma.h"
 #include "kernel/run_sched.h"
 
 static_assert(sizeof(struct sched_at) <= sizeof(struct ccl_cursor), "a channel's place fits");
@@ -19,6 +20,13 @@ enum ccl_run ccl_kernel_pairs(void *args, uint32_t lane, struct ccl_cursor *curs
     (void)lane;
     (void)cursor;
     return run_pairs(args) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
+}
+
+enum ccl_run ccl_kernel_rma(void *args, uint32_t lane, struct ccl_cursor *cursor)
+{
+    (void)lane;
+    (void)cursor;
+    return run_rma(args) ? CCL_RUN_DONE : CCL_RUN_BLOCKED;
 }
 
 enum ccl_run ccl_kernel_gate(void *args, uint32_t lane, struct ccl_cursor *cursor)

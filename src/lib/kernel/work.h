@@ -189,7 +189,8 @@ enum ccl_wait_kind {
     CCL_WAIT_MEET,
     CCL_WAIT_DATA,
     CCL_WAIT_CREDIT,
-    CCL_WAIT_DISAGREE
+    CCL_WAIT_DISAGREE,
+    CCL_WAIT_RAISE
 };
 
 enum ccl_redop_kind { CCL_SUM, CCL_PROD, CCL_MAX, CCL_MIN };
@@ -278,6 +279,49 @@ struct ccl_pairs {
     const uint32_t *abort_word;
     uint32_t *error;
     struct ccl_bell *bell; /* of this process */
+};
+
+/* ---- one-sided operations ---- */
+
+/* A wait for signals: between two ranks so many were raised, and of those so many taken. Both
+ * counts wrap; fewer than 2^31 signals are ever waiting. */
+struct ccl_take {
+    const uint32_t *raised; /* written by kernels of the sender */
+    uint32_t *taken;        /* by kernels of the receiver alone */
+    uint32_t count, peer;
+};
+
+/* What a kernel of a host device does: PUT writes and raises, TAKE waits. Those of a rank go one
+ * after the other. */
+enum { CCL_RMA_PUT, CCL_RMA_TAKE };
+struct ccl_rma_op {
+    const char *src;
+    char *dst;
+    uint64_t bytes, moved; /* of a PUT; no bytes: the signal alone */
+    uint32_t *raise;       /* of a PUT */
+    struct ccl_bell *bell; /* of the process that waits for it */
+    struct ccl_take take;
+    uint64_t *note;         /* what a TAKE waits for, for chorus_comm_status */
+    uint32_t after;         /* 1 + place of the rank's operation before; 0: none */
+    uint16_t kind, is_done; /* is_done: of this kernel alone */
+};
+struct ccl_rma {
+    struct ccl_rma_op *ops;
+    const uint32_t *abort_word;
+    uint32_t nops;
+    uint32_t streams; /* what is written does not stay in a cache */
+};
+
+/* Kernels of a GPU, where streams copy what a put writes. */
+struct ccl_raise_args {
+    uint32_t *word;
+};
+enum { CCL_TAKES_MAX = 64 };
+struct ccl_takes_args {
+    const uint32_t *abort_word;
+    uint64_t *note;
+    uint32_t ntakes, spare;
+    struct ccl_take takes[CCL_TAKES_MAX];
 };
 
 #ifndef __cplusplus

@@ -48,7 +48,7 @@ struct case_list {
 };
 extern const struct case_list info_cases, export_cases, life_cases, config_cases, group_cases,
     memory_cases, param_cases, device_cases, require_cases, wrong_op_cases, wrong_life_cases,
-    wrong_device_cases, wrong_family_cases, later_cases, disagree_cases, simulate_cases,
+    wrong_device_cases, wrong_family_cases, window_cases, disagree_cases, simulate_cases,
     table_cases;
 
 #endif

@@ -10,4 +10,6 @@ borrow test_operators
 borrow test_counts --only 'no elements' --only 'every count' --only 'no share divides' \
     --only 'every offset' --only 'not used'
 borrow test_arith --only 'one executor' --only 'several executors'
+borrow test_rma
+borrow test_windows
 finish

@@ -8,4 +8,5 @@ borrow test_process
 borrow test_process_faults
 borrow test_ends_across
 borrow test_family_across
+borrow test_rma_across
 finish

@@ -140,6 +140,37 @@ static void run_await(const void *memory)
         sim_nap(&naps);
 }
 
+/* Release publishes what the stream did before, the copy of a put too. */
+static void run_raise(const void *memory)
+{
+    const struct ccl_raise_args *args = memory;
+    __atomic_fetch_add(args->word, 1, __ATOMIC_RELEASE);
+}
+
+/* As in run_rma.h. */
+static int try_take(const struct ccl_take *take)
+{
+    uint32_t taken = __atomic_load_n(take->taken, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(take->raised, __ATOMIC_ACQUIRE) - taken < take->count) return 0;
+    return __atomic_compare_exchange_n(take->taken, &taken, taken + take->count, 0,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void run_takes(const void *memory)
+{
+    const struct ccl_takes_args *args = memory;
+    for (uint32_t i = 0; i < args->ntakes; i++) {
+        uint32_t naps = 0;
+        while (!try_take(&args->takes[i])) {
+            if (is_aborted(args->abort_word)) return;
+            __atomic_store_n(args->note, (uint64_t)CCL_WAIT_RAISE << 32 | args->takes[i].peer,
+                             __ATOMIC_RELAXED);
+            sim_nap(&naps);
+        }
+    }
+    __atomic_store_n(args->note, CCL_WAIT_NONE, __ATOMIC_RELAXED);
+}
+
 static int join_wait(const struct ccl_work *work)
 {
     for (uint16_t i = 0; i < work->ngates; i++) {
@@ -248,6 +279,18 @@ int ccl_cuda_kernel_await(const void *args, cudaStream_t stream)
 {
     size_t bytes = sizeof(struct ccl_await_args);
     return launch(sim_kernel_make(run_await, args, bytes), stream) != ncclSuccess;
+}
+
+int ccl_cuda_kernel_raise(const void *args, cudaStream_t stream)
+{
+    size_t bytes = sizeof(struct ccl_raise_args);
+    return launch(sim_kernel_make(run_raise, args, bytes), stream) != ncclSuccess;
+}
+
+int ccl_cuda_kernel_takes(const void *args, cudaStream_t stream)
+{
+    size_t bytes = sizeof(struct ccl_takes_args);
+    return launch(sim_kernel_make(run_takes, args, bytes), stream) != ncclSuccess;
 }
 
 /* Messages between executors: there is one. */

@@ -11,6 +11,7 @@ borrow test_process
 borrow test_process_faults
 borrow test_ends_across
 borrow test_family_across
+borrow test_rma_across
 
 begin 'the log tells who leads the GPU, how buffers reach it and how calls came together'
 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,REG,PROXY,TUNING NCCL_DEBUG_FILE="$tmp/gpu.%p" \

@@ -25,7 +25,9 @@ done
 under CUDA_DEVICE_MAX_CONNECTIONS=1
 unset CUDA_DEVICE_MAX_CONNECTIONS
 under CUDA_LAUNCH_BLOCKING=1
+borrow test_rma --only 'from threads'
 unset CUDA_LAUNCH_BLOCKING
 under SIM_GPU_MPS=1
 apart
+borrow test_rma_across --only 'ball' --only 'signals far ahead'
 finish

@@ -16,6 +16,8 @@ borrow test_family
 borrow test_grow
 borrow test_life
 borrow test_nonblocking
+borrow test_rma
+borrow test_windows
 borrow test_suspend
 borrow test_settings --only 'buffers' --only 'registration'
 finish
