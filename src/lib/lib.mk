@@ -4,6 +4,7 @@
 # base
 LIB_SRCS += src/lib/base/alloc.c
 LIB_SRCS += src/lib/base/clock.c
+LIB_SRCS += src/lib/base/conf.c
 LIB_SRCS += src/lib/base/cpu.c
 LIB_SRCS += src/lib/base/doorbell.c
 LIB_SRCS += src/lib/base/err.c
@@ -12,6 +13,7 @@ LIB_SRCS += src/lib/base/log.c
 LIB_SRCS += src/lib/base/mac.c
 LIB_SRCS += src/lib/base/netif.c
 LIB_SRCS += src/lib/base/param.c
+LIB_SRCS += src/lib/base/param_names.c
 LIB_SRCS += src/lib/base/rng.c
 LIB_SRCS += src/lib/base/shm.c
 LIB_SRCS += src/lib/base/sock.c
@@ -134,6 +136,7 @@ LIB_SRCS += src/lib/api/api_info.c
 LIB_SRCS += src/lib/api/api_later.c
 LIB_SRCS += src/lib/api/api_mem.c
 LIB_SRCS += src/lib/api/api_p2p.c
+LIB_SRCS += src/lib/api/api_param.c
 LIB_SRCS += src/lib/api/api_require.c
 LIB_SRCS += src/lib/api/api_split.c
 LIB_SRCS += src/lib/api/argcheck.c

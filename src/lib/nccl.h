@@ -365,7 +365,8 @@ NCCL_API(ncclResult_t, ncclWaitSignal,
 
 typedef struct ncclParam *ncclParamHandle_t;
 
-/* The handle lives as long as the process. Unknown key: ncclInvalidArgument. */
+/* An integer parameter has the type I64, a text Str; an unset text is "". Handles, texts and the
+ * table of keys live as long as the process. Unknown key: ncclInvalidArgument. */
 NCCL_API(ncclResult_t, ncclParamBind, (ncclParamHandle_t * out, const char *key));
 /* ncclInvalidArgument unless the parameter has exactly this type. */
 NCCL_API(ncclResult_t, ncclParamGetI8, (ncclParamHandle_t h, int8_t *out));
@@ -376,13 +377,14 @@ NCCL_API(ncclResult_t, ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out));
 NCCL_API(ncclResult_t, ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out));
 NCCL_API(ncclResult_t, ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out));
 NCCL_API(ncclResult_t, ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out));
-/* Texts and tables stay valid until the thread's next call of the same function. */
 NCCL_API(ncclResult_t, ncclParamGetStr, (ncclParamHandle_t h, const char **out));
-/* Copies at most maxLen bytes of the raw value; *len is its length in bytes. */
+/* Copies the raw value: an I64, or the characters of a Str without a zero. *len is its length in
+ * bytes; where maxLen is below that, nothing is copied: ncclInvalidArgument. */
 NCCL_API(ncclResult_t, ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len));
+/* The value of any parameter as text. */
 NCCL_API(ncclResult_t, ncclParamGetParameter, (const char *key, const char **value, int *valueLen));
 NCCL_API(ncclResult_t, ncclParamGetAllParameterKeys, (const char ***table, int *tableLen));
-/* Prints all parameters on stdout. */
+/* Prints all parameters on stdout, each as NAME=VALUE and where the value is from. */
 NCCL_API(void, ncclParamDumpAll, (void));
 
 /* ---- host side of the device API ---- */

@@ -25,14 +25,6 @@ static ncclResult_t refuse(const char *function)
         return refuse(#name);                                                                      \
     }
 
-/* For functions that return something other than a code. */
-#define LATER_VALUE(type, name, parameters, value)                                                 \
-    CCL_API(type, name, parameters)                                                                \
-    {                                                                                              \
-        (void)refuse(#name);                                                                       \
-        return value;                                                                              \
-    }
-
 /* Windows. */
 LATER(ncclCommWindowRegister,
       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), OUT(win))
@@ -50,20 +42,3 @@ LATER(ncclSignal,
       NO_OUT)
 LATER(ncclWaitSignal,
       (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), NO_OUT)
-
-/* Parameters. */
-LATER(ncclParamBind, (ncclParamHandle_t * out, const char *key), OUT(out))
-LATER(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), OUT(out))
-LATER(ncclParamGetI16, (ncclParamHandle_t h, int16_t *out), OUT(out))
-LATER(ncclParamGetI32, (ncclParamHandle_t h, int32_t *out), OUT(out))
-LATER(ncclParamGetI64, (ncclParamHandle_t h, int64_t *out), OUT(out))
-LATER(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out), OUT(out))
-LATER(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out), OUT(out))
-LATER(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out), OUT(out))
-LATER(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out), OUT(out))
-LATER(ncclParamGetStr, (ncclParamHandle_t h, const char **out), OUT(out))
-LATER(ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len), OUT(len))
-LATER(ncclParamGetParameter, (const char *key, const char **value, int *valueLen), OUT(value);
-      OUT(valueLen))
-LATER(ncclParamGetAllParameterKeys, (const char ***table, int *tableLen), OUT(table); OUT(tableLen))
-LATER_VALUE(void, ncclParamDumpAll, (void), )

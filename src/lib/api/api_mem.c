@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "base/err.h"
+#include "base/param.h"
 
 CCL_API(ncclResult_t, ncclMemAlloc, (void **ptr, size_t size))
 {
@@ -27,6 +28,7 @@ static ncclResult_t add_buffer(ncclComm_t comm, void *buff, size_t size, void **
     *handle = NULL;
     TRY(ccl_argcheck_pointer(buff, function, "buff"));
     if (size == 0) return ccl_err(ncclInvalidArgument, "%s: size is 0", function);
+    if (!ccl_param_int(CCL_PARAM_LOCAL_REGISTER)) return ncclSuccess;
     return ccl_reg_add(comm, buff, size, handle);
 }
 

@@ -5,6 +5,12 @@
 #include "api/argcheck.h"
 
 #include "base/err.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "device/device.h"
+
+#include <pthread.h>
+#include <strings.h>
 
 #include <string.h>
 
@@ -119,6 +125,57 @@ static ncclResult_t check_buffers(const struct call_rule *rule, const struct ccl
                    op->count_elems);
 }
 
+/* ---- buffers that are examined ---- */
+
+static int examines;
+static pthread_once_t examines_once = PTHREAD_ONCE_INIT;
+
+static void read_mode(void)
+{
+    const char *mode = ccl_param_text(CCL_PARAM_CHECK_MODE);
+    examines = (int)ccl_param_int(CCL_PARAM_CHECK_POINTERS);
+    if (mode == NULL || strcasecmp(mode, "DEFAULT") == 0) return;
+    if (strcasecmp(mode, "DEBUG_LOCAL") == 0 || strcasecmp(mode, "DEBUG_GLOBAL") == 0)
+        examines = 1;
+    else
+        ccl_log(CCL_LOG_WARN, CCL_LOG_ENV,
+                "NCCL_CHECK_MODE=%s is not DEFAULT, DEBUG_LOCAL or DEBUG_GLOBAL; using DEFAULT",
+                mode);
+}
+
+/* Blocks of count elements that the buffers of a collective hold. */
+static size_t blocks_of(const struct ccl_op *op, enum ccl_coll coll, int is_out)
+{
+    int of_all =
+        coll == CCL_ALL_TO_ALL || (is_out ? coll == CCL_ALL_GATHER || coll == CCL_GATHER
+                                          : coll == CCL_REDUCE_SCATTER || coll == CCL_SCATTER);
+    return of_all ? (size_t)ccl_comm_nranks(op->comm) : 1;
+}
+
+static ncclResult_t examine(const struct call_rule *rule, const struct ccl_op *op, int is_out)
+{
+    const void *buffer = is_out ? op->out : op->in;
+    int device = ccl_comm_device(op->comm);
+    size_t bytes = op->count_elems * ccl_type_bytes(op->type) * blocks_of(op, rule->coll, is_out);
+    void *before;
+    TRY(ccl_device()->enter(device, &before));
+    const char *fault = ccl_device()->memory_fault(device, buffer, bytes);
+    ccl_device()->leave(before);
+    if (fault == NULL) return ncclSuccess;
+    return ccl_err(ncclInvalidArgument, "%s: rank %d on device %d: %s %p of %zu bytes %s",
+                   rule->function, ccl_comm_rank(op->comm), device,
+                   is_out ? rule->out_name : rule->in_name, buffer, bytes, fault);
+}
+
+/* Costs a call of the system or the driver for each buffer, so users ask for it. */
+static ncclResult_t check_memory(const struct call_rule *rule, const struct ccl_op *op)
+{
+    pthread_once(&examines_once, read_mode);
+    if (!examines || op->count_elems == 0) return ncclSuccess;
+    if (uses(rule->in_use, op)) TRY(examine(rule, op, 0));
+    return uses(rule->out_use, op) ? examine(rule, op, 1) : ncclSuccess;
+}
+
 /* The order of the checks is part of the interface: the first failure is returned. */
 ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op)
 {
@@ -129,6 +186,7 @@ ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op)
     TRY(check_redop(rule, op));
     TRY(check_count(rule, op));
     TRY(check_buffers(rule, op));
+    TRY(check_memory(rule, op));
     op->coll = rule->coll;
     if (!uses(rule->in_use, op)) op->in = NULL;
     if (!uses(rule->out_use, op)) op->out = NULL;

@@ -25,8 +25,8 @@ enum ccl_call {
 };
 
 /* Checks op against the row of `call` in the order communicator, state, root or peer, type,
- * operator, count, buffers; returns the first failure. On success op->coll is filled in, and
- * buffers that this rank does not use are NULL. */
+ * operator, count, buffers, memory of the buffers if asked for; returns the first failure. On
+ * success op->coll is filled in, and buffers that this rank does not use are NULL. */
 ncclResult_t ccl_argcheck_op(enum ccl_call call, struct ccl_op *op);
 
 /* ncclInvalidArgument "function: argument is NULL". */

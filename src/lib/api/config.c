@@ -1,13 +1,16 @@
 /* ncclConfig_t as a table: one row per integer field with the version that brought it, its range
  * and its default. Called by api_comm.c through ccl_config_read. Invariant: what leaves here holds
- * only fields that the header of the caller knew, each in its range.
+ * only fields that the header of the caller knew, or that a variable has set, each in its range.
  */
 #include "api/config.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/param.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <strings.h>
 
 #define UNDEF NCCL_CONFIG_UNDEF_INT
 
@@ -99,6 +102,67 @@ static int at_most(int value, int limit)
     return value < limit ? value : limit;
 }
 
+/* ---- variables, which go before the caller's fields ---- */
+
+static const char *const policies[] = {"DEFAULT", "EFFICIENCY", "ZERO"};
+enum { NPOLICIES = sizeof policies / sizeof policies[0] };
+_Static_assert(NCCL_CTA_POLICY_EFFICIENCY == 1 && NCCL_CTA_POLICY_ZERO == 2, "bits by index");
+
+static int cta_policy = UNDEF;
+static pthread_once_t policy_once = PTHREAD_ONCE_INIT;
+
+/* The bits of a word, -1 when it is none. */
+static int policy_bits(const char *word, size_t length)
+{
+    for (int i = 0; i < NPOLICIES; i++)
+        if (strlen(policies[i]) == length && strncasecmp(policies[i], word, length) == 0)
+            return i == 0 ? 0 : 1 << (i - 1);
+    if (length == 1 && word[0] >= '0' && word[0] <= '3') return word[0] - '0';
+    return -1;
+}
+
+static void read_policy(void)
+{
+    const char *text = ccl_param_text(CCL_PARAM_CTA_POLICY);
+    int policy = 0;
+    if (text == NULL) return;
+    for (const char *word = text; policy >= 0; word++) {
+        size_t length = strcspn(word, "|");
+        int bits = policy_bits(word, length);
+        policy = bits < 0 ? bits : policy | bits;
+        word += length;
+        if (*word == '\0') break;
+    }
+    if (policy >= 0)
+        cta_policy = policy;
+    else
+        ccl_log(CCL_LOG_WARN, CCL_LOG_ENV,
+                "NCCL_CTA_POLICY=%s is not of DEFAULT, EFFICIENCY, ZERO, joined by |, nor a number "
+                "from 0 to 3; config.CTAPolicy holds",
+                text);
+}
+
+/* The newer name's value goes before that of the older one; 0: neither is set. */
+static int either(enum ccl_param newer, enum ccl_param older)
+{
+    int value = (int)ccl_param_int(newer);
+    return value != 0 ? value : (int)ccl_param_int(older);
+}
+
+/* The narrower bounds win; where they cross, the most does. */
+static void apply_variables(ncclConfig_t *config)
+{
+    int least = either(CCL_PARAM_MIN_CTAS, CCL_PARAM_MIN_NCHANNELS);
+    int most = either(CCL_PARAM_MAX_CTAS, CCL_PARAM_MAX_NCHANNELS);
+    pthread_once(&policy_once, read_policy);
+    if (ccl_param_int(CCL_PARAM_COMM_BLOCKING) >= 0)
+        config->blocking = (int)ccl_param_int(CCL_PARAM_COMM_BLOCKING);
+    if (cta_policy != UNDEF) config->CTAPolicy = cta_policy;
+    if (most != 0 && config->maxCTAs > most) config->maxCTAs = most;
+    if (least != 0 && config->minCTAs < least) config->minCTAs = least;
+    config->minCTAs = at_most(config->minCTAs, config->maxCTAs);
+}
+
 static void fill_defaults(ncclConfig_t *config)
 {
     for (int i = 0; i < NFIELDS; i++) {
@@ -135,8 +199,7 @@ ncclResult_t ccl_config_read(const ncclConfig_t *config, struct ccl_init_args *a
     if (known.commName != NULL)
         strncat(args->comm_name, known.commName, sizeof args->comm_name - 1);
     fill_defaults(&known);
-    if (ccl_param_int(CCL_PARAM_COMM_BLOCKING) >= 0)
-        known.blocking = (int)ccl_param_int(CCL_PARAM_COMM_BLOCKING);
+    apply_variables(&known);
     known.netName = known.commName = NCCL_CONFIG_UNDEF_PTR;
     args->config = known;
     args->caller_version = config == NULL ? 0 : config->version;

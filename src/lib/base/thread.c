@@ -1,9 +1,10 @@
-/* Starts background threads. Called by boot. Signals stay the application's: a handler must never
- * run on a thread that the application does not know. */
+/* Starts background threads and names them. Called by all that have some. Signals stay the
+ * application's: a handler must never run on a thread that the application does not know. */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
 #include "base/fault.h"
+#include "base/param.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,4 +28,9 @@ int ccl_thread_start(pthread_t *joinable, void *(*run)(void *), void *argument)
     pthread_attr_destroy(&attr);
     if (code == 0 && joinable != NULL) *joinable = thread;
     return code;
+}
+
+void ccl_thread_name(const char *name)
+{
+    if (ccl_param_int(CCL_PARAM_SET_THREAD_NAME)) (void)pthread_setname_np(pthread_self(), name);
 }

@@ -143,6 +143,7 @@ static void unlist(struct ccl_root *root)
 static void *run_root(void *argument)
 {
     struct ccl_root *root = argument;
+    ccl_thread_name("chorus-root");
     while (!ccl_root_over(root)) step(root);
     CCL_INFO(CCL_LOG_BOOTSTRAP, "root of a session of %d ranks ends", root->nranks);
     pthread_mutex_lock(&list_lock);

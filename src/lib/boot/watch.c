@@ -127,6 +127,7 @@ static void *run_watcher(void *argument)
 {
     struct pass pass = {.cap = 0};
     (void)argument;
+    ccl_thread_name("chorus-watch");
     pthread_mutex_lock(&lock);
     while (state == RUNNING) {
         begin_pass(&pass);

@@ -226,6 +226,15 @@ static uint16_t fewest_channels(const struct ccl_peer *peers, int nranks)
     return fewest < 1 ? 1 : (uint16_t)fewest;
 }
 
+/* What the rank that asks for most channels gets, as far as all allow it. */
+static uint16_t asked_channels(const struct ccl_peer *peers, int nranks, uint16_t allowed)
+{
+    int asked = 1;
+    for (int r = 0; r < nranks; r++)
+        if (peers[r].min_channels > asked) asked = peers[r].min_channels;
+    return asked < allowed ? (uint16_t)asked : allowed;
+}
+
 /* All ranks must refuse the same. */
 static int least_capability(const struct ccl_peer *peers, int nranks)
 {
@@ -235,12 +244,21 @@ static int least_capability(const struct ccl_peer *peers, int nranks)
     return least;
 }
 
-/* Of host devices; GPUs agree on theirs later (core/zones.h). */
-static uint16_t host_channels(const struct ccl_clique *clique)
+uint16_t ccl_clique_channels(const struct ccl_clique *clique, uint16_t usual, uint16_t most)
 {
-    int64_t asked = ccl_param_int(CCL_PARAM_CHANNELS);
-    uint16_t n = asked == 0 ? 1 : asked < CCL_NCHANNELS ? (uint16_t)asked : CCL_NCHANNELS;
+    uint16_t n = (uint16_t)ccl_param_int(CCL_PARAM_CHANNELS);
+    if (n == 0) n = usual > clique->min_channels ? usual : clique->min_channels;
+    if (n > most) n = most;
     return n < clique->max_channels ? n : clique->max_channels;
+}
+
+uint32_t ccl_clique_slot_bytes(void)
+{
+    int64_t asked = ccl_param_int(CCL_PARAM_SLOT_BYTES), least = 1024, most = 16777216;
+    int64_t fifo = ccl_param_int(CCL_PARAM_BUFFSIZE);
+    if (fifo > 0) asked = fifo / ccl_param_int(CCL_PARAM_SLOT_DEPTH);
+    if (asked < least) asked = least;
+    return (uint32_t)((asked < most ? asked : most) / 64 * 64);
 }
 
 static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int rank,
@@ -256,11 +274,13 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     size_t nprocs = topo->nprocs;
     TRY_GOTO(rc, ccl_letters_open(&clique->letters, nprocs), fail);
     clique->proc = topo->proc_of[rank];
-    clique->slot_bytes = (uint32_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
+    clique->slot_bytes = ccl_clique_slot_bytes();
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);
     clique->max_channels = fewest_channels(peers, nranks);
+    clique->min_channels = asked_channels(peers, nranks, clique->max_channels);
     clique->capability = least_capability(peers, nranks);
-    clique->nchannels = host_channels(clique);
+    clique->nchannels =
+        ccl_clique_channels(clique, 1, CCL_NCHANNELS); /* GPUs agree on theirs later */
     const char *algo = ccl_param_text(CCL_PARAM_ALGO), *proto = ccl_param_text(CCL_PARAM_PROTO);
     TRY_GOTO(rc, ccl_choice_parse(algo, proto, &clique->choice), fail);
     TRY_GOTO(rc, ccl_schedule_load(clique), fail);

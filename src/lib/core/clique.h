@@ -167,8 +167,9 @@ struct ccl_clique {
     struct ccl_transport *transports[CCL_NTRANSPORTS];
     struct ccl_bell **bells; /* [nprocs] */
     uint32_t slot_bytes;
-    uint16_t depth, nchannels, max_channels; /* nchannels: of connections */
-    int capability;                          /* the least of its GPUs; 0: host devices */
+    uint16_t depth, nchannels; /* nchannels: of connections */
+    uint16_t min_channels, max_channels;
+    int capability;               /* the least of its GPUs; 0: host devices */
     uint32_t possible;            /* collectives that some algorithm allowed can do, by bit */
     struct ccl_program *programs; /* of CHORUS_SCHEDULE_FILE */
     struct ccl_choice choice;     /* what NCCL_ALGO and NCCL_PROTO allow */
@@ -188,13 +189,18 @@ struct ccl_clique {
     struct ccl_words *words;
     _Atomic int error; /* first ncclResult_t; the text is set before (release) */
     char error_text[512];
-    uint8_t *left; /* [nprocs] processes that closed their part in order */
+    uint8_t *left;           /* [nprocs] processes that closed their part in order */
     _Atomic uint32_t *halts; /* [nranks] what calls of a rank that wait for others end by */
 };
 
 /* Makes or finds the clique of `key` and takes a reference. Every local rank calls it. */
 ncclResult_t ccl_clique_attach(const uint8_t key[16], const struct ccl_peer *peers, int nranks,
                                int rank, struct ccl_clique **out);
+/* Channels for connections: `usual` unless CHORUS_CHANNELS or a rank's configuration says
+ * otherwise, and no more than `most`. */
+uint16_t ccl_clique_channels(const struct ccl_clique *clique, uint16_t usual, uint16_t most);
+/* Bytes of a slot as the parameters say: NCCL_BUFFSIZE, else CHORUS_SLOT_BYTES. */
+uint32_t ccl_clique_slot_bytes(void);
 /* Drops a reference; the last one frees everything. */
 void ccl_clique_detach(struct ccl_clique *clique);
 /* Transports, segments and links; called by the lowest local rank, in this order, each followed

@@ -68,6 +68,7 @@ static ncclResult_t describe(struct init *init, struct ccl_peer *me)
     me->has_arena = arena.fd >= 0;
     me->device = init->args->device;
     me->is_gpu = !ccl_device()->retires;
+    me->min_channels = init->args->config.minCTAs;
     me->max_channels = max_channels(&init->args->config);
     if (ccl_device()->capability != NULL)
         TRY(ccl_device()->capability(init->args->device, &me->capability));

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/thread.h"
 #include "core/comm.h"
 
 #include <errno.h>
@@ -78,6 +79,12 @@ static void *run_one(void *argument)
     return NULL;
 }
 
+static void *run_aside(void *argument)
+{
+    ccl_thread_name("chorus-job");
+    return run_one(argument);
+}
+
 static int start(struct run *run, pthread_t *thread, void *(*body)(void *))
 {
     run->error = CCL_FAULT("group-thread") ? EAGAIN : pthread_create(thread, NULL, body, run);
@@ -132,7 +139,7 @@ static ncclResult_t run_all(struct batch *batch)
     int alone = batch->n == 1;
     if (alone) run_one(&batch->runs[0]);
     for (size_t i = 0; !alone && i < batch->n; i++)
-        if (!start(&batch->runs[i], &batch->runs[i].thread, run_one))
+        if (!start(&batch->runs[i], &batch->runs[i].thread, run_aside))
             end_unstarted(&batch->runs[i]);
     for (size_t i = 0; !alone && i < batch->n; i++)
         if (batch->runs[i].error == 0) pthread_join(batch->runs[i].thread, NULL);
@@ -179,7 +186,7 @@ static void leave(struct run *run)
 
 static void *go_on(void *argument)
 {
-    run_one(argument);
+    run_aside(argument);
     leave(argument);
     return NULL;
 }

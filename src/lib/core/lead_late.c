@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "core/launch.h"
 
 #include <time.h>
@@ -191,6 +192,7 @@ void *ccl_lead_thread(void *argument)
     struct ccl_lead *lead = argument;
     struct ccl_exec *exec = lead->exec;
     const struct ccl_topo *topo = exec->clique->topo;
+    ccl_thread_name("chorus-lead");
     int rank = topo->first_rank[exec->clique->proc];
     ccl_device()->base.set(topo->peers[rank].device);
     pthread_mutex_lock(&exec->lock);

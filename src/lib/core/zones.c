@@ -13,7 +13,7 @@
 
 /* Slots are smaller where there are many FIFOs, so that a zone keeps to this. */
 enum { FIFOS_BYTES = 256 << 20, MESSAGES_BYTES = 64 << 20, HOST_PART = 8, LEAST_SLOT = 4096 };
-enum { CHANNELS_MOST = 32, MESSAGE_DEPTH = 4 };
+enum { CHANNELS_PAY = 32, CHANNELS_MOST = 64, MESSAGE_DEPTH = 4 };
 
 static_assert((int)CCL_ZONE_PROTOS == (int)CCL_NPROTOS, "a FIFO for each protocol");
 static_assert((int)CCL_ZONE_LINE_BYTES == (int)CCL_CUDA_CREDIT_BYTES, "a line of credit");
@@ -98,9 +98,7 @@ ncclResult_t ccl_zones_begin(struct ccl_clique *clique, uint8_t *nchannels)
     TRY(CCL_NEW(&zones->bases, topo->nexecs));
     TRY(CCL_NEW(&zones->rank_ends, topo->nranks));
     TRY(list_devices(clique, zones));
-    int64_t asked = ccl_param_int(CCL_PARAM_CHANNELS);
-    uint16_t most = asked > 0 ? (uint16_t)asked : CHANNELS_MOST;
-    if (most > clique->max_channels) most = clique->max_channels;
+    uint16_t most = ccl_clique_channels(clique, CHANNELS_PAY, CHANNELS_MOST);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) {
         struct ccl_exec *exec = &clique->execs[e];
         struct ccl_ledger_ask ask = ask_for(exec);
@@ -133,7 +131,7 @@ static void size_fifos(struct ccl_clique *clique, int on_host)
     size_t part = on_host ? HOST_PART : 1;
     size_t nfifos = (size_t)shape->nexecs * shape->nchannels;
     size_t nmessages = (size_t)most_ranks(clique->topo) * shape->nranks * shape->nlanes;
-    size_t asked = (size_t)(ccl_param_int(CCL_PARAM_SLOT_BYTES) / 64 * 64);
+    size_t asked = ccl_clique_slot_bytes();
     zones->depth[CCL_PROTO_SIMPLE] = clique->depth;
     zones->depth[CCL_PROTO_LL] = CCL_LL_DEPTH;
     zones->depth[CCL_PROTO_LL128] = CCL_LL128_DEPTH;

@@ -15,6 +15,7 @@
 ncclResult_t ccl_cuda_check(cudaError_t error, const char *what);
 
 /* cuda_mem.c */
+const char *ccl_cuda_memory_fault(int device, const void *memory, size_t bytes);
 ncclResult_t ccl_cuda_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_cuda_free(void *memory);
 ncclResult_t ccl_cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);

@@ -275,6 +275,7 @@ const struct ccl_device_ops ccl_device_cuda = {
     .enter = enter,
     .leave = leave,
     .identity = get_identity,
+    .memory_fault = ccl_cuda_memory_fault,
     .lanes = count_lanes,
     .stream_device = ccl_cuda_stream_device,
     .queues = count_queues,

@@ -33,6 +33,30 @@ ncclResult_t ccl_cuda_fill(void *memory, int byte, size_t bytes, cudaStream_t st
     return ccl_cuda_check(cudaMemsetAsync(memory, byte, bytes, stream), "cudaMemsetAsync");
 }
 
+/* Of managed memory any GPU may use any part. */
+static const char *find_fault(int device, const char *address)
+{
+    unsigned type = 0, is_managed = 0;
+    int owner = -1;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *to[] = {&type, &is_managed, &owner};
+    if (CCL_DRIVER(cuPointerGetAttributes, 3, asked, to, (CUdeviceptr)(uintptr_t)address) !=
+        ncclSuccess)
+        return "cannot be examined";
+    if (is_managed) return NULL;
+    if (type != CU_MEMORYTYPE_DEVICE) return "is no memory of a GPU";
+    return owner == device ? NULL : "is memory of another GPU";
+}
+
+const char *ccl_cuda_memory_fault(int device, const void *memory, size_t bytes)
+{
+    const char *first = memory;
+    const char *fault = find_fault(device, first);
+    return fault != NULL ? fault : find_fault(device, first + bytes - 1);
+}
+
 /* ---- words that several processes map ---- */
 
 ncclResult_t ccl_cuda_words_map(void *memory, size_t bytes, void **mapped)

@@ -79,6 +79,9 @@ struct ccl_device_ops {
     /* Text that is equal exactly for two handles of one physical device: ranks with equal texts
      * form an executor. A host device belongs to its process. */
     ncclResult_t (*identity)(int device, char text[64]);
+    /* Why kernels of the device cannot use these bytes (at least 1), "is no memory of ..."; NULL:
+     * they can. Looks at both ends on a GPU, at all of it on a host device. */
+    const char *(*memory_fault)(int device, const void *memory, size_t bytes);
     /* How many lanes run at once with profit. */
     uint32_t (*lanes)(int device);
     /* The device of a stream, or CCL_STREAM_OF_OTHER_CONTEXT; ncclInvalidArgument for a handle that

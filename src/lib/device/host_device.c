@@ -183,6 +183,7 @@ const struct ccl_device_ops ccl_device_host = {
     .enter = enter,
     .leave = leave,
     .identity = get_identity,
+    .memory_fault = ccl_host_mem_fault,
     .lanes = count_lanes,
     .stream_device = ccl_host_stream_device,
     .event_make = ccl_host_event_create,

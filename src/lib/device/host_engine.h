@@ -234,6 +234,7 @@ ncclResult_t ccl_host_event_query(chorus_event_t event, int *done);
 ncclResult_t ccl_host_event_elapsed(chorus_event_t from, chorus_event_t to, float *milliseconds);
 void ccl_host_event_pool_free(void); /* (locked) */
 
+const char *ccl_host_mem_fault(int device, const void *memory, size_t bytes);
 ncclResult_t ccl_host_mem_alloc(void **memory, size_t bytes);
 ncclResult_t ccl_host_mem_free(void *memory);
 void ccl_host_mem_count(size_t *total_bytes, size_t *free_bytes);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     ALIGN_BYTES = 256,
@@ -131,6 +132,16 @@ static void drop_memory(const struct block *block)
         munmap(block->memory, block->bytes);
     else
         free(block->memory);
+}
+
+/* The system is asked for nothing but whether the pages are mapped. */
+const char *ccl_host_mem_fault(int device, const void *memory, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)memory / page * page;
+    uintptr_t end = (uintptr_t)memory + bytes;
+    (void)device;
+    if (end < first || msync((void *)first, end - first, MS_ASYNC) != 0) return "is not mapped";
+    return NULL;
 }
 
 static ncclResult_t refuse_alloc(size_t bytes)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/param.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -102,6 +103,7 @@ static void *run_worker(void *self)
     struct look look = {0};
     int is_called = 1;
     is_engine_thread = 1;
+    ccl_thread_name("chorus-worker");
     ccl_host_lock();
     while (!e->is_stopping) {
         int has_room = e->first != NULL && e->nactive < e->max_active;
@@ -141,6 +143,7 @@ static void *run_funcs(void *self)
 {
     struct ccl_host_engine *e = &ccl_host;
     is_engine_thread = 1;
+    ccl_thread_name("chorus-func");
     ccl_host_lock();
     while (!e->is_stopping) {
         struct ccl_host_op *op = e->func_first;

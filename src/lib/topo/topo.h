@@ -17,7 +17,8 @@ struct ccl_peer {
     int64_t pid;         /* with start_time: the process */
     uint64_t start_time; /* of the process, clock ticks since boot */
     int32_t device;
-    int32_t max_channels; /* that its configuration allows */
+    int32_t min_channels; /* that its configuration asks for */
+    int32_t max_channels; /* and allows */
     int32_t is_gpu;       /* the device is a GPU; else a host device */
     int32_t capability;   /* of the GPU, 90 for 9.0; 0: none */
     int32_t has_arena;    /* its process has memory that others can map */

@@ -12,10 +12,10 @@
 enum { PREPARE_LIMIT_MS = 10000 };
 
 static const struct case_list *const lists[] = {
-    &info_cases,     &export_cases,       &config_cases,       &group_cases,
-    &life_cases,     &memory_cases,       &device_cases,       &require_cases,
-    &later_cases,    &wrong_life_cases,   &wrong_family_cases, &wrong_op_cases,
-    &disagree_cases, &wrong_device_cases, &simulate_cases,     &table_cases,
+    &info_cases,       &export_cases,       &config_cases,   &group_cases,    &life_cases,
+    &memory_cases,     &param_cases,        &device_cases,   &require_cases,  &later_cases,
+    &wrong_life_cases, &wrong_family_cases, &wrong_op_cases, &disagree_cases, &wrong_device_cases,
+    &simulate_cases,   &table_cases,
 };
 
 static nlink_t count_threads(void)

@@ -4,17 +4,10 @@
  */
 #include "conform/world.h"
 
-#include <string.h>
-
 static int one_byte;
 static void *pointer;
-static ncclComm_t comm;
 static ncclWindow_t window;
 static uint64_t number;
-static int integer;
-static const char *text;
-static const char **table;
-static ncclParamHandle_t param;
 
 /* ROW(function, (arguments)) */
 #define ROWS(ROW)                                                                                  \
@@ -23,36 +16,18 @@ static ncclParamHandle_t param;
     ROW(ncclWinGetUserPtr, (NULL, NULL, &pointer))                                                 \
     ROW(ncclPutSignal, (NULL, 0, ncclInt8, 0, NULL, 0, 0, 0, 0, NULL, NULL))                       \
     ROW(ncclSignal, (0, 0, 0, 0, NULL, NULL))                                                      \
-    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))                                                     \
-    ROW(ncclParamBind, (&param, "NCCL_DEBUG"))                                                     \
-    ROW(ncclParamGetI8, (NULL, (int8_t *)&number))                                                 \
-    ROW(ncclParamGetI16, (NULL, (int16_t *)&number))                                               \
-    ROW(ncclParamGetI32, (NULL, (int32_t *)&number))                                               \
-    ROW(ncclParamGetI64, (NULL, (int64_t *)&number))                                               \
-    ROW(ncclParamGetU8, (NULL, (uint8_t *)&number))                                                \
-    ROW(ncclParamGetU16, (NULL, (uint16_t *)&number))                                              \
-    ROW(ncclParamGetU32, (NULL, (uint32_t *)&number))                                              \
-    ROW(ncclParamGetU64, (NULL, &number))                                                          \
-    ROW(ncclParamGetStr, (NULL, &text))                                                            \
-    ROW(ncclParamGet, (NULL, &one_byte, 1, &integer))                                              \
-    ROW(ncclParamGetParameter, ("NCCL_DEBUG", &text, &integer))                                    \
-    ROW(ncclParamGetAllParameterKeys, (&table, &integer))
+    ROW(ncclWaitSignal, (0, NULL, NULL, NULL))
 
 static void dirty_outputs(void)
 {
-    comm = (ncclComm_t)(void *)&one_byte;
     window = (ncclWindow_t)(void *)&one_byte;
-    param = (ncclParamHandle_t)(void *)&one_byte;
     pointer = &one_byte;
     number = 0;
-    text = "left";
-    table = &text;
 }
 
 /* Of the outputs, those that the call was given are clean; the others still are as they were. */
 static void check_outputs(void)
 {
-    CHECK(text == NULL || strcmp(text, "left") == 0);
     CHECK_EQ(number, 0);
     CHECK_EQ(one_byte, 0);
 }
@@ -74,25 +49,12 @@ static void out_pointers_are_null(void)
     dirty_outputs();
     CHECK_EQ(ncclCommWindowRegister(NULL, &one_byte, 1, &window, 0), ncclInvalidUsage);
     CHECK_EQ(window, NULL);
-    CHECK_EQ(ncclParamBind(&param, "NCCL_DEBUG"), ncclInvalidUsage);
-    CHECK_EQ(param, NULL);
     CHECK_EQ(ncclWinGetUserPtr(NULL, NULL, &pointer), ncclInvalidUsage);
     CHECK_EQ(pointer, NULL);
-    CHECK_EQ(ncclParamGetStr(NULL, &text), ncclInvalidUsage);
-    CHECK_EQ(text, NULL);
-    CHECK_EQ(ncclParamGetAllParameterKeys(&table, &integer), ncclInvalidUsage);
-    CHECK_EQ(table, NULL);
-}
-
-static void values_report_errors(void)
-{
-    ncclParamDumpAll();
-    CHECK_HAS(ncclGetLastError(NULL), "ncclParamDumpAll: ");
 }
 
 #define CASE(function, arguments) {"later: " #function, function##_refuses, 0},
 static const struct test_case cases[] = {
     ROWS(CASE){"later: out-pointers are NULL", out_pointers_are_null, 0},
-    {"later: ncclParamDumpAll reports an error", values_report_errors, 0},
 };
 const struct case_list later_cases = {cases, TEST_COUNT(cases)};

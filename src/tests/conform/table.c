@@ -25,20 +25,6 @@ static const char *const awaited[] = {
     "ncclPutSignal",
     "ncclSignal",
     "ncclWaitSignal",
-    "ncclParamBind",
-    "ncclParamGetI8",
-    "ncclParamGetI16",
-    "ncclParamGetI32",
-    "ncclParamGetI64",
-    "ncclParamGetU8",
-    "ncclParamGetU16",
-    "ncclParamGetU32",
-    "ncclParamGetU64",
-    "ncclParamGetStr",
-    "ncclParamGet",
-    "ncclParamGetParameter",
-    "ncclParamGetAllParameterKeys",
-    "ncclParamDumpAll",
 };
 
 struct tally {

@@ -47,7 +47,8 @@ struct case_list {
     size_t ncases;
 };
 extern const struct case_list info_cases, export_cases, life_cases, config_cases, group_cases,
-    memory_cases, device_cases, require_cases, wrong_op_cases, wrong_life_cases, wrong_device_cases,
-    wrong_family_cases, later_cases, disagree_cases, simulate_cases, table_cases;
+    memory_cases, param_cases, device_cases, require_cases, wrong_op_cases, wrong_life_cases,
+    wrong_device_cases, wrong_family_cases, later_cases, disagree_cases, simulate_cases,
+    table_cases;
 
 #endif

@@ -15,4 +15,5 @@ borrow test_suspend
 borrow test_ends
 borrow test_handles
 borrow test_conform_api
+borrow test_settings --only 'buffers' --only 'registration'
 finish

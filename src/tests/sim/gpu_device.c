@@ -96,6 +96,16 @@ static ncclResult_t alloc_memory(void **memory, size_t bytes)
 }
 
 /* As cudaFree, waits for all that the device does. */
+static const char *find_fault(int device, const void *memory, size_t bytes)
+{
+    struct sim_block first, last;
+    (void)device;
+    if (sim_find_block(memory, &first) && sim_find_block((const char *)memory + bytes - 1, &last) &&
+        first.base == last.base)
+        return NULL;
+    return "is no memory of a GPU";
+}
+
 static ncclResult_t free_memory(void *memory)
 {
     if (memory == NULL) return ncclSuccess;
@@ -392,6 +402,7 @@ const struct ccl_device_ops ccl_device_cuda = {
     .enter = enter,
     .leave = leave,
     .identity = get_identity,
+    .memory_fault = find_fault,
     .lanes = count_lanes,
     .stream_device = find_device,
     .queues = count_queues,

@@ -17,4 +17,5 @@ borrow test_grow
 borrow test_life
 borrow test_nonblocking
 borrow test_suspend
+borrow test_settings --only 'buffers' --only 'registration'
 finish

@@ -155,6 +155,12 @@ breach "parameters: undocumented" parameters $table \
 $(cat $table)
 CCL_PARAM_INT(PLANTED, "CHORUS_PLANTED", 0, 0, 1, "nothing")
 END
+table=src/lib/base/param_known.h
+breach "parameters: undocumented without effect" parameters $table \
+    "docs/environment.md: does not describe NCCL_PLANTED" <<END
+$(cat $table)
+CCL_KNOWN("NCCL_PLANTED", "nothing")
+END
 table=src/tests/harness/record_table.h
 breach "records: undocumented" records $table "docs/records.md: does not describe .planted." <<END
 $(cat $table)
