@@ -150,7 +150,8 @@ int ccl_comm_is_starting(ncclComm_t comm)
 
 int ccl_comm_is_suspended(const struct ncclComm *comm)
 {
-    return atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_SUSPENDED;
+    /* Acquire pairs with ccl_comm_move: what was given back is known of one that is suspended. */
+    return atomic_load_explicit(&comm->state, memory_order_acquire) == CCL_COMM_SUSPENDED;
 }
 
 int ccl_comm_outlives(const struct ncclComm *comm)

@@ -156,9 +156,12 @@ static void give_back(void *context, const struct ccl_transport_memory *memory)
     if (!is_own(look, memory)) return;
     struct pages ring = ring_of(memory);
     if (ring.n == 0) return;
-    look->memory.suspendable += resident_bytes(ring);
+    uint64_t bytes = resident_bytes(ring);
     int advice = memory->shared ? MADV_REMOVE : MADV_DONTNEED;
-    if (madvise(ring.first, ring.n * PAGE_BYTES, advice) != 0) look->failed = errno;
+    if (madvise(ring.first, ring.n * PAGE_BYTES, advice) != 0)
+        look->failed = errno; /* what stays is not counted as given back */
+    else
+        look->memory.suspendable += bytes;
 }
 
 static struct look look_at_all(struct ncclComm *comm, ccl_transport_look *what)
@@ -199,13 +202,31 @@ static ncclResult_t wait_for_all(struct ncclComm *comm, struct ccl_boot *boot)
     return ccl_boot_allgather(boot, NULL, NULL, 0);
 }
 
+/* Asked again in the session: an earlier job of the group may have moved the communicator. Who
+ * refused before all have joined would end that job on the ranks that are still in it. */
+static ncclResult_t check_state(const struct ncclComm *comm, const char *function, int suspended)
+{
+    if (ccl_comm_is_suspended(comm) == suspended) return ncclSuccess;
+    return ccl_err(ncclInvalidUsage, "%s: rank %d: comm %p is %s", function, comm->rank,
+                   (const void *)comm, ccl_comm_state_name(comm));
+}
+
+static ncclResult_t move(struct ncclComm *comm, const char *function, enum ccl_comm_event event)
+{
+    ncclResult_t rc = ccl_comm_move(comm, event);
+    if (rc == ncclSuccess) return rc;
+    return ccl_err(rc, "%s: rank %d: comm %p became %s meanwhile", function, comm->rank,
+                   (void *)comm, ccl_comm_state_name(comm));
+}
+
 static ncclResult_t run_suspend(struct ncclComm *comm, void *args)
 {
     static const char function[] = "ncclCommSuspend";
     struct ccl_boot *boot;
     (void)args;
     TRY(ccl_session_open(comm, function, &boot));
-    ncclResult_t rc = check_calm(comm, function, boot);
+    ncclResult_t rc = check_state(comm, function, 0);
+    if (rc == ncclSuccess) rc = check_calm(comm, function, boot);
     if (rc == ncclSuccess) {
         struct look look = look_at_all(comm, give_back);
         comm->given_back = look.memory.suspendable;
@@ -215,18 +236,20 @@ static ncclResult_t run_suspend(struct ncclComm *comm, void *args)
         rc = wait_for_all(comm, boot);
     }
     ccl_boot_close(boot);
-    return rc != ncclSuccess ? rc : ccl_comm_move(comm, CCL_COMM_SUSPEND);
+    return rc != ncclSuccess ? rc : move(comm, function, CCL_COMM_SUSPEND);
 }
 
 /* Pages come back when they are written; nobody may write before all are here. */
 static ncclResult_t run_resume(struct ncclComm *comm, void *args)
 {
+    static const char function[] = "ncclCommResume";
     struct ccl_boot *boot;
     (void)args;
-    TRY(ccl_session_open(comm, "ncclCommResume", &boot));
-    ncclResult_t rc = wait_for_all(comm, boot);
+    TRY(ccl_session_open(comm, function, &boot));
+    ncclResult_t rc = check_state(comm, function, 1);
+    if (rc == ncclSuccess) rc = wait_for_all(comm, boot);
     ccl_boot_close(boot);
-    return rc != ncclSuccess ? rc : ccl_comm_move(comm, CCL_COMM_RESUME);
+    return rc != ncclSuccess ? rc : move(comm, function, CCL_COMM_RESUME);
 }
 
 static ncclResult_t add(ncclComm_t comm, ncclResult_t (*run)(struct ncclComm *comm, void *args))
