@@ -248,6 +248,27 @@ static void test_missing(void)
     kit_child("child:missing", (const char *const[]){"CHORUS_INIT_TIMEOUT_MS=300", NULL});
 }
 
+/* The second of two in a group is refused as one after the group would be. */
+static void test_twice(void)
+{
+    struct kit kit;
+    struct kit_op op = kit_simple(KIT_ALL_REDUCE, COUNT);
+    kit_open(&kit, 2, 2, COUNT);
+    kit_run(&kit, &op);
+    uint64_t bytes = sum_of(&kit, ncclStatGpuMemSuspend);
+    CHECK_OK(ncclGroupStart());
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(ncclCommSuspend(kit.ranks[r].comm, NCCL_SUSPEND_MEM));
+    CHECK_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    CHECK_HAS(ncclGetLastError(NULL), "ncclCommSuspend: rank");
+    CHECK_HAS(ncclGetLastError(NULL), "is suspended");
+    check_suspended(&kit, bytes);
+    CHECK_OK(resume_all(&kit));
+    kit_run(&kit, &op);
+    kit_close(&kit);
+}
+
 static const struct test_case cases[] = {
     {"suspend: rings of a process", test_ring, 0},
     {"suspend: across processes", test_across, 0},
@@ -255,6 +276,7 @@ static const struct test_case cases[] = {
     {"suspend: a rank is busy", test_busy, 0},
     {"suspend: a message is on its way", test_pending, 0},
     {"suspend: a rank does not call", test_missing, 0},
+    {"suspend: twice in a group", test_twice, 0},
     {"child:ring", child_ring, 0},
     {"child:across", child_across, 0},
     {"child:missing", child_missing, 0},

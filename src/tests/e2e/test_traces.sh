@@ -15,7 +15,8 @@ traces() { # PID...
     for one in "$@"; do pattern="$pattern|$one"; done
     ls /dev/shm 2>/dev/null | grep -i -E 'chorus|nccl' | sed 's|^|/dev/shm/|'
     # Random names of others hold digits too.
-    ls /tmp 2>/dev/null | grep -vE '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-' | grep -E "(^|[^0-9])($pattern)([^0-9]|\$)" | sed 's|^|/tmp/|'
+    ls /tmp 2>/dev/null | grep -vE '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-' |
+        grep -E "(^|[^0-9])($pattern)([^0-9]|\$)" | sed 's|^|/tmp/|'
     ls -A "$tmp/scratch" | sed 's|^|scratch/|'
     awk -v pids=" $* " 'NR > 1 && index(pids, " " $5 " ") {print "memory " $2}' /proc/sysvipc/shm \
         2>/dev/null
