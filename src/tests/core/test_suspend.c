@@ -258,8 +258,7 @@ static void test_twice(void)
     uint64_t bytes = sum_of(&kit, ncclStatGpuMemSuspend);
     CHECK_OK(ncclGroupStart());
     for (int r = 0; r < 2; r++)
-        for (int i = 0; i < 2; i++)
-            CHECK_OK(ncclCommSuspend(kit.ranks[r].comm, NCCL_SUSPEND_MEM));
+        for (int i = 0; i < 2; i++) CHECK_OK(ncclCommSuspend(kit.ranks[r].comm, NCCL_SUSPEND_MEM));
     CHECK_EQ(ncclGroupEnd(), ncclInvalidUsage);
     CHECK_HAS(ncclGetLastError(NULL), "ncclCommSuspend: rank");
     CHECK_HAS(ncclGetLastError(NULL), "is suspended");
