@@ -273,10 +273,14 @@ ncclResult_t ccl_window_register(ncclComm_t comm, void *buffer, size_t bytes, nc
                                  int flags)
 {
     struct request request = {buffer, bytes, out, flags};
-    struct ccl_job job = {.comm = comm, .run = run_register, .goes_on = !comm->config.blocking};
+    struct ccl_job job = {.comm = comm,
+                          .run = run_register,
+                          .cancel = ccl_session_halt,
+                          .goes_on = !comm->config.blocking};
     TRY(ccl_rma_check(comm, function));
     _Static_assert(sizeof request <= sizeof job.args, "a request fits a job");
     memcpy(job.args, &request, sizeof request);
+    ccl_session_begin(comm);
     return ccl_group_add_job(&job);
 }
 

@@ -58,7 +58,7 @@ for name in all_gather all_reduce alltoall alltoallv broadcast gather hypercube 
     end
 done
 for more in '-z 1' '-z 2' '-z 3' '-m 4' '-I 1' '-M 1' '-C 1' '-y 1' '-x 0' '-c 3' \
-    '-R 1' '-R 1 -G 2' '-p 1' '--spawn 1' '-G 2 -m 3 -c 2 -w 3'; do
+    '-R 1' '-R 2' '-R 1 -G 2' '-p 1' '--spawn 1' '-G 2 -m 3 -c 2 -w 3'; do
     # shellcheck disable=SC2086
     fine all_reduce 0 -b 8 -e 64K -f 8192 $more
     end

@@ -75,7 +75,9 @@ flags_case '-g 4 -z 1 -m 3'
 flags_case '-t 2 -g 2 -z 1'
 flags_case '-t 4 -y 1'
 flags_case '-g 4 -y 1'
-flags_case '-g 4 -R 1'
+for mode in '-g 4' '-t 3' '--spawn 3' '--spawn 2 -g 2'; do
+    for registered in 1 2; do flags_case "$mode -R $registered"; done
+done
 flags_case '-g 4 -R 0'
 flags_case '-t 2 -m 4'
 flags_case '-g 2 -N 3'

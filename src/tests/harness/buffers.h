@@ -7,11 +7,15 @@
 
 #include "harness/coll.h"
 
+struct perf_rank;
+
 struct perf_buffers {
     char *send, *recv; /* device memory, 256-byte aligned */
     size_t send_bytes, recv_bytes;
+    int from_library;                /* they are ncclMemAlloc's */
     void *send_handle, *recv_handle; /* of ncclCommRegister */
-    void *scratch;                   /* device memory for verification (trial.h), or NULL */
+    ncclWindow_t send_window, recv_window;
+    void *scratch; /* device memory for verification (trial.h), or NULL */
 };
 
 /* One row's use of the buffers. */
@@ -34,8 +38,15 @@ struct perf_place {
 /* Bytes of one buffer that a row with this much data needs, guards included. */
 size_t perf_buffer_need(size_t data_bytes, size_t shift_bytes);
 
-/* Allocates zeroed buffers on `device`; registers them with comm if asked. Errors end the run. */
-void perf_buffers_alloc(struct perf_buffers *buffers, int device, ncclComm_t comm);
+/* How the library is told of them (-R). */
+enum perf_registration { PERF_UNREGISTERED, PERF_REGISTERED, PERF_WINDOWS };
+
+/* Allocates zeroed buffers on `device` and registers them with comm if asked; windows are for
+ * perf_buffers_windows. Errors end the run. */
+void perf_buffers_alloc(struct perf_buffers *buffers, int device,
+                        enum perf_registration registration, ncclComm_t comm);
+/* Makes both buffers of n ranks of this process symmetric windows; every process calls. */
+void perf_buffers_windows(struct perf_rank *ranks, int n);
 void perf_buffers_free(struct perf_buffers *buffers, int device, ncclComm_t comm);
 
 /* Sets slots from what fits into the buffers. */

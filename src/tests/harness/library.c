@@ -5,6 +5,7 @@
 #include "harness/library.h"
 
 #include "harness/coll.h"
+#include "harness/ending.h"
 #include "harness/usage.h"
 
 #include <dlfcn.h>
@@ -20,6 +21,9 @@ extern const char *chorus_git_hash(void) __attribute__((weak));
 extern ncclResult_t chorus_comm_status(ncclComm_t, char *, size_t) __attribute__((weak));
 extern ncclResult_t chorus_comm_last_choice(ncclComm_t, struct chorus_choice *)
     __attribute__((weak));
+/* Libraries before 2.27 have no windows. */
+extern __typeof__(ncclCommWindowRegister) ncclCommWindowRegister __attribute__((weak));
+extern __typeof__(ncclCommWindowDeregister) ncclCommWindowDeregister __attribute__((weak));
 extern ncclResult_t chorus_comm_save_schedule(ncclComm_t, const char *) __attribute__((weak));
 
 /* What every driver calls; the collective's own functions come from the driver. */
@@ -156,4 +160,19 @@ int perf_comm_save_schedule(ncclComm_t comm, const char *path)
 {
     if (chorus_comm_save_schedule == NULL || comm == NULL) return 0;
     return chorus_comm_save_schedule(comm, path) == ncclSuccess;
+}
+
+/* ---- windows ---- */
+
+void perf_window_register(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window)
+{
+    if (ncclCommWindowRegister == NULL || ncclCommWindowDeregister == NULL)
+        perf_end(PERF_EXIT_ERROR, "option -R 2: the library has no ncclCommWindowRegister");
+    perf_check(ncclCommWindowRegister(comm, buffer, bytes, window, NCCL_WIN_COLL_SYMMETRIC),
+               "ncclCommWindowRegister");
+}
+
+void perf_window_deregister(ncclComm_t comm, ncclWindow_t window)
+{
+    perf_check(ncclCommWindowDeregister(comm, window), "ncclCommWindowDeregister");
 }

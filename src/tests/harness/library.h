@@ -42,4 +42,9 @@ int64_t perf_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat);
  * the library's last error. */
 int perf_comm_save_schedule(ncclComm_t comm, const char *path);
 
+/* Registers a symmetric window, in a group: the window is there after its end. Errors end the run,
+ * also when the library knows no windows. */
+void perf_window_register(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window);
+void perf_window_deregister(ncclComm_t comm, ncclWindow_t window);
+
 #endif

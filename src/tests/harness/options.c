@@ -336,8 +336,6 @@ static void check_kernels(const struct perf_options *options)
         perf_usage("option -D: device kernels are not part of this version; only -D 0 is");
     if (options->device_ctas > 0)
         perf_usage("option -V: sets the CTAs of a device kernel (-D), which this version has not");
-    if (options->local_register == 2)
-        perf_usage("option -R: symmetric windows (2) are not part of this version; 0 and 1 are");
 }
 
 static void check_conflicts(const struct perf_options *options, const struct perf_coll *coll)

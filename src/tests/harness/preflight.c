@@ -83,7 +83,7 @@ int perf_preflight(struct perf_world *world)
     for (int i = 0; i < world->nlocal; i++) {
         struct perf_rank *rank = &world->ranks[i];
         rank->buffers.send_bytes = rank->buffers.recv_bytes = MESSAGE_BYTES;
-        perf_buffers_alloc(&rank->buffers, rank->device, NULL);
+        perf_buffers_alloc(&rank->buffers, rank->device, PERF_UNREGISTERED, NULL);
     }
     for (int distance = 0; distance < world->largest_group; distance++) {
         perf_watch_phase(world->ranks, world->nlocal, "pairwise send and receive");

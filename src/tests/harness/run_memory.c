@@ -102,15 +102,17 @@ void perf_sweep_plan(struct perf_sweep *sweep)
 void perf_sweep_alloc(struct perf_sweep *sweep)
 {
     struct perf_world *world = sweep->world;
+    enum perf_registration registration =
+        (enum perf_registration)world->options->local_register; /* -R 0, 1, 2 */
     perf_watch_phase(world->ranks, world->nlocal, "allocating the buffers");
     for (int i = 0; i < world->nlocal; i++) {
         struct perf_rank *rank = &world->ranks[i];
         rank->buffers.send_bytes = sweep->send_bytes;
         rank->buffers.recv_bytes = sweep->recv_bytes;
-        perf_buffers_alloc(&rank->buffers, rank->device,
-                           world->options->local_register == 1 ? rank->comm : NULL);
+        perf_buffers_alloc(&rank->buffers, rank->device, registration, rank->comm);
         perf_watch_tick();
     }
+    if (registration == PERF_WINDOWS) perf_buffers_windows(world->ranks, world->nlocal);
     struct perf_footer *footer = perf_ending_footer();
     footer->buffer_bytes = (sweep->send_bytes + sweep->recv_bytes) * (size_t)world->nlocal;
     footer->lib_bytes = world->lib_bytes;

@@ -433,7 +433,7 @@ static void prepare(void)
     cuda = perf_devices_cuda(no_cuda, sizeof no_cuda);
     if (cuda == NULL) return;
     perf_devices_take(cuda);
-    perf_buffers_alloc(&gpu, 0, NULL);
+    perf_buffers_alloc(&gpu, 0, PERF_UNREGISTERED, NULL);
     warm_up();
 }
 
