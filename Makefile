@@ -236,7 +236,9 @@ $B/cu-flags: FORCE | $B/.chorus-build
 	@printf '%s\n' '$(nvcc) $(CU_FLAGS)' > $@.new; \
 	 if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # Only these include CUDA's headers; ours come first, since nccl.h may lie among them.
-$(filter-out %.cu.o,$(CU_OBJS)) $(CUDA_TEST_OBJS): CPPFLAGS += -isystem $(cuda_root)/include
+range_obj := $(if $(nvcc),$B/obj/src/lib/base/range.o)
+$(filter-out %.cu.o,$(CU_OBJS)) $(CUDA_TEST_OBJS) $(range_obj): CPPFLAGS += -isystem \
+  $(cuda_root)/include
 $B/obj/%.cu.o: %.cu $B/cu-flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(nvcc) -Isrc/lib -Isrc/tests $(CU_FLAGS) -MMD -MF $(@:.o=.d) \

@@ -14,6 +14,7 @@ LIB_SRCS += src/lib/base/mac.c
 LIB_SRCS += src/lib/base/netif.c
 LIB_SRCS += src/lib/base/param.c
 LIB_SRCS += src/lib/base/param_names.c
+LIB_SRCS += src/lib/base/range.c
 LIB_SRCS += src/lib/base/rng.c
 LIB_SRCS += src/lib/base/shm.c
 LIB_SRCS += src/lib/base/sock.c

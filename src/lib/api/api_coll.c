@@ -5,14 +5,14 @@
 #include "api/api.h"
 
 #include "base/err.h"
+#include "base/range.h"
 
 ncclResult_t ccl_api_enqueue(enum ccl_call call, struct ccl_op *op)
 {
-    ncclResult_t rc;
-    TRY_GOTO(rc, ccl_argcheck_op(call, op), fail);
-    TRY_GOTO(rc, ccl_enqueue(op), fail);
-    return ncclSuccess;
-fail:
+    ccl_range_begin(ccl_call_name(call));
+    ncclResult_t rc = ccl_argcheck_op(call, op);
+    if (rc == ncclSuccess) rc = ccl_enqueue(op);
+    ccl_range_end();
     return ccl_group_fail(rc);
 }
 

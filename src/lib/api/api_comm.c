@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/range.h"
 #include "device/device.h"
 
 #include <stdatomic.h>
@@ -79,10 +80,9 @@ static ncclResult_t start_init(const struct init_call *call)
 
 static ncclResult_t init_rank(struct init_call call)
 {
-    ncclResult_t rc;
-    TRY_GOTO(rc, start_init(&call), fail);
-    return ncclSuccess;
-fail:
+    ccl_range_begin(call.function);
+    ncclResult_t rc = start_init(&call);
+    ccl_range_end();
     return ccl_group_fail(rc);
 }
 
@@ -186,10 +186,9 @@ static ncclResult_t init_all(ncclComm_t *comms, int ndev, const int *devlist)
 
 CCL_API(ncclResult_t, ncclCommInitAll, (ncclComm_t * comms, int ndev, const int *devlist))
 {
-    ncclResult_t rc;
-    TRY_GOTO(rc, init_all(comms, ndev, devlist), fail);
-    return ncclSuccess;
-fail:
+    ccl_range_begin("ncclCommInitAll");
+    ncclResult_t rc = init_all(comms, ndev, devlist);
+    ccl_range_end();
     return ccl_group_fail(rc);
 }
 
@@ -198,12 +197,11 @@ fail:
 static ncclResult_t end_comm(ncclComm_t comm, const char *function,
                              ncclResult_t (*end)(ncclComm_t comm))
 {
-    ncclResult_t rc;
     if (comm == NULL) return ncclSuccess;
-    TRY_GOTO(rc, ccl_comm_check(comm, function), fail);
-    TRY_GOTO(rc, end(comm), fail);
-    return ncclSuccess;
-fail:
+    ccl_range_begin(function);
+    ncclResult_t rc = ccl_comm_check(comm, function);
+    if (rc == ncclSuccess) rc = end(comm);
+    ccl_range_end();
     return ccl_group_fail(rc);
 }
 

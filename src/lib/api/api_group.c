@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "base/log.h"
+#include "base/range.h"
 
 CCL_API(ncclResult_t, ncclGroupStart, (void))
 {
@@ -15,7 +16,10 @@ CCL_API(ncclResult_t, ncclGroupStart, (void))
 CCL_API(ncclResult_t, ncclGroupEnd, (void))
 {
     CCL_INFO(CCL_LOG_CALL, "ncclGroupEnd");
-    return ccl_group_end();
+    ccl_range_begin("ncclGroupEnd");
+    ncclResult_t rc = ccl_group_end();
+    ccl_range_end();
+    return rc;
 }
 
 CCL_API(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo))

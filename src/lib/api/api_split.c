@@ -196,7 +196,6 @@ static ncclResult_t revoke(ncclComm_t comm, int flags)
     if (flags != 0)
         return ccl_err(ncclInvalidArgument, "%s: revokeFlags 0x%x is not 0", function,
                        (unsigned)flags);
-    TRY(ccl_comm_abortable(comm, function));
     return ccl_comm_revoke(comm, function);
 }
 

@@ -44,6 +44,11 @@ static const struct call_rule call_rules[CCL_NCALLS] = {
     [CCL_CALL_RECV] = {"ncclRecv", CCL_RECV, "peer", 0, 0, UNUSED, USED, SIDES},
 };
 
+const char *ccl_call_name(enum ccl_call call)
+{
+    return call_rules[call].function;
+}
+
 ncclResult_t ccl_argcheck_pointer(const void *pointer, const char *function, const char *argument)
 {
     if (pointer != NULL) return ncclSuccess;

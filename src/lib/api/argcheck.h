@@ -24,6 +24,9 @@ enum ccl_call {
     CCL_NCALLS
 };
 
+/* "ncclAllReduce" */
+const char *ccl_call_name(enum ccl_call call);
+
 /* Checks op against the row of `call` in the order communicator, state, root or peer, type,
  * operator, count, buffers, memory of the buffers if asked for; returns the first failure. On
  * success op->coll is filled in, and buffers that this rank does not use are NULL. */

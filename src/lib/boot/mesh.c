@@ -120,7 +120,7 @@ static int hear(struct ccl_mesh_peer *peer, int ended)
         judge(peer, ncclRemoteError, text);
     }
     peer->over = 1;
-    if (mesh->events.over != NULL) mesh->events.over(mesh->context, peer->proc);
+    if (mesh->events.over != NULL) mesh->events.over(mesh->context, peer->proc, code != 0);
     return 0;
 }
 

@@ -52,8 +52,8 @@ struct ccl_mesh_events {
     void (*fate)(void *context, int proc, ncclResult_t code, const char *text);
     /* A letter (ccl_mesh_write). Letters of a peer come in order, also after it told an error. */
     void (*letter)(void *context, int proc, const struct ccl_wire_letter *letter);
-    /* Nothing more comes from the peer; once, after its fate. */
-    void (*over)(void *context, int proc);
+    /* Nothing more comes from the peer; once, after its fate. died: it did not leave in order. */
+    void (*over)(void *context, int proc, int died);
 };
 
 /* Starts the watch; callbacks (NULL: not wanted) may come at once, until ccl_mesh_close has

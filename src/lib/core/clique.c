@@ -44,6 +44,8 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
     if (is_first) {
         memcpy(clique->error_text, text, sizeof text);
         atomic_store_explicit(&clique->error, (int)code, memory_order_release);
+        /* Before another rank can know: it may revoke, and begin a call that clears its word. */
+        for (uint16_t r = 0; r < clique->topo->nranks; r++) atomic_store(&clique->halts[r], 1);
     }
     pthread_mutex_unlock(&registry_lock);
     if (!is_first) return ccl_clique_error(clique);
@@ -51,7 +53,6 @@ ncclResult_t ccl_clique_fail(struct ccl_clique *clique, ncclResult_t code, int t
     ccl_err(code, "%s", text);
     /* Release pairs with the kernels' acquire: they end and whoever waits for them goes on. */
     __atomic_store_n(&clique->words->abort, 1, __ATOMIC_RELEASE);
-    for (uint16_t r = 0; r < clique->topo->nranks; r++) atomic_store(&clique->halts[r], 1);
     for (uint16_t e = 0; e < clique->nlocal_execs; e++) ccl_lead_release(&clique->execs[e]);
     ccl_bell_ring(ccl_bell_self());
     if (tell && clique->mesh != NULL) ccl_mesh_tell(clique->mesh, code, text);
@@ -275,7 +276,7 @@ static ncclResult_t make_clique(const struct ccl_peer *peers, int nranks, int ra
     TRY_GOTO(rc, ccl_topo_build(peers, nranks, &clique->topo), fail);
     const struct ccl_topo *topo = clique->topo;
     size_t nprocs = topo->nprocs;
-    TRY_GOTO(rc, ccl_letters_open(&clique->letters, nprocs), fail);
+    TRY_GOTO(rc, ccl_letters_open(&clique->letters, nprocs, topo->nranks), fail);
     clique->proc = topo->proc_of[rank];
     clique->slot_bytes = ccl_clique_slot_bytes();
     clique->depth = (uint16_t)ccl_param_int(CCL_PARAM_SLOT_DEPTH);

@@ -87,16 +87,14 @@ struct ncclComm {
     size_t nops;
     struct ccl_reg *regs;
     pthread_mutex_t own_lock; /* guards ops, regs and windows, for programs whose threads share a
-                               * handle, and `making` */
+                               * handle */
 
     _Atomic uint32_t inside; /* jobs that are running (core/jobs.h) */
-    struct ncclComm *making; /* what such a job initialises, core/session.h */
     /* Jobs behind the caller's back. */
     _Atomic int busy;
     int has_worker;
     pthread_t worker;
-    ncclResult_t job_result; /* of the latest, and why; written before `busy` ends */
-    char job_text[CCL_ERR_TEXT_BYTES];
+    _Atomic int job_result;    /* ncclResult_t of the latest, until there is another */
     ncclResult_t error_before; /* of one that was revoked */
     uint64_t given_back;       /* bytes, of one that is suspended */
     _Atomic uint64_t magic_end;
@@ -138,7 +136,8 @@ ncclResult_t ccl_comm_move(struct ncclComm *comm, enum ccl_comm_event event);
 ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args *args);
 /* core/comm_init.c: makes a communicator on this thread, for a call on `parent`, with which it ends
  * (ccl_session_making); *args->comm is set when all is well. */
-ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args);
+ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args,
+                           const uint8_t *with);
 
 int ccl_comm_is_suspended(const struct ncclComm *comm);
 /* The rank's kernels have retired, or the communicator failed. */

@@ -41,6 +41,17 @@ static ncclResult_t finish(struct ncclComm *comm, void *args)
     return ccl_clique_error(comm->clique);
 }
 
+/* An abort in another thread waits until this one is outside again. Release pairs with its look. */
+static void go_in(struct ncclComm *comm)
+{
+    atomic_fetch_add_explicit(&comm->inside, 1, memory_order_relaxed);
+}
+
+static void go_out(struct ncclComm *comm)
+{
+    atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
+}
+
 ncclResult_t ccl_comm_finalize(ncclComm_t comm)
 {
     ncclResult_t error = ccl_clique_error(comm->clique);
@@ -48,7 +59,12 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm)
         return ccl_err(error, "ncclCommFinalize: rank %d: the communicator has failed: %s",
                        comm->rank, comm->clique->error_text);
     TRY(move(comm, CCL_COMM_FINALIZE, "ncclCommFinalize"));
-    if (comm->config.blocking) return finish(comm, NULL);
+    if (comm->config.blocking) {
+        go_in(comm);
+        error = finish(comm, NULL);
+        go_out(comm);
+        return error;
+    }
     struct ccl_job *job;
     TRY(CCL_NEW(&job, 1));
     *job = (struct ccl_job){.comm = comm, .run = finish, .goes_on = 1};
@@ -64,8 +80,10 @@ ncclResult_t ccl_comm_revoke(ncclComm_t comm, const char *function)
     comm->error_before = before;
     ccl_clique_fail(clique, ncclInvalidUsage, 1, "rank %d on host %s revoked the communicator",
                     comm->rank, clique->topo->peers[comm->rank].host);
+    go_in(comm);
     ccl_group_forget(comm);
     ccl_comm_drain(comm);
+    go_out(comm);
     return ncclSuccess;
 }
 
@@ -81,6 +99,7 @@ static void free_comm(struct ncclComm *comm)
     ccl_window_free(comm);
     void *before;
     int entered = ccl_device()->enter(comm->device, &before) == ncclSuccess;
+    ccl_letters_end_rank(&comm->clique->letters, comm->rank);
     ccl_chain_free(&comm->far);
     ccl_rma_close_rank(comm);
     ccl_device()->words_free(comm->p2p_note);
@@ -134,8 +153,11 @@ static void await_calls(struct ncclComm *comm)
 ncclResult_t ccl_comm_abort(ncclComm_t comm)
 {
     int cancelled = ccl_comm_cancel(comm);
-    if (cancelled && !ccl_jobs_busy(comm)) return ncclSuccess; /* its thread ends the handle */
-    while (ccl_comm_is_starting(comm)) sched_yield();          /* its last instructions */
+    if (cancelled && !ccl_jobs_busy(comm)) {
+        ccl_group_forget(comm); /* else its thread ends the handle */
+        return ncclSuccess;
+    }
+    while (ccl_comm_is_starting(comm)) sched_yield();                   /* its last instructions */
     if (atomic_load(&comm->state) == CCL_COMM_FREE) return ncclSuccess; /* it failed meanwhile */
     if (is_broken(comm)) {
         await_calls(comm);
@@ -157,10 +179,8 @@ ncclResult_t ccl_comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     *error = ncclInProgress;
     if (ccl_comm_is_starting(comm) || ccl_jobs_busy(comm)) return ncclSuccess;
-    if (comm->job_result != ncclSuccess) {
-        *error = comm->job_result;
-        return ncclSuccess;
-    }
+    *error = (ncclResult_t)atomic_load_explicit(&comm->job_result, memory_order_relaxed);
+    if (*error != ncclSuccess) return ncclSuccess;
     ccl_agree_audit(comm->exec);
     ccl_agree_look(comm);
     *error = ccl_comm_outlives(comm) ? comm->error_before : ccl_clique_error(comm->clique);

@@ -266,8 +266,10 @@ ncclResult_t ccl_comm_init_job(struct ncclComm *comm, const struct ccl_init_args
     ccl_boot_close(init.boot);
     ccl_free(init.peers);
     if (entered) device->leave(before);
-    if (!close_gate(comm) && rc == ncclSuccess)
+    if (!close_gate(comm) && rc == ncclSuccess) {
         rc = ccl_err(ncclInternalError, "%s: rank %d: aborted", args->function, comm->rank);
+        tell_peers(&init, rc); /* they hold a communicator by now */
+    }
     if (rc == ncclSuccess) {
         ccl_comm_move(comm, CCL_COMM_STARTED);
         ccl_describe_comm(comm, args->function);
@@ -333,13 +335,14 @@ ncclResult_t ccl_comm_init(const struct ccl_init_args *args)
     return ccl_group_add_job(&job);
 }
 
-ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args)
+ncclResult_t ccl_comm_make(struct ncclComm *parent, const struct ccl_init_args *args,
+                           const uint8_t *with)
 {
     struct ncclComm *comm;
     TRY(take_handle(args, &comm));
-    ccl_session_making(parent, comm);
+    ccl_session_making(parent, comm, with);
     ncclResult_t rc = ccl_comm_init_job(comm, args);
-    ccl_session_making(parent, NULL);
+    rc = ccl_session_made(parent, args->function, rc);
     if (rc == ncclSuccess)
         publish(args, comm);
     else

@@ -102,6 +102,23 @@ ncclResult_t ccl_comm_init_all(const struct ccl_init_args *args, int n)
 
 /* ---- operations ---- */
 
+/* Jobs that will not run, with what they hold: the group has failed then. */
+static void forget_jobs(struct group *group, const struct ncclComm *comm)
+{
+    size_t kept = 0, n = group->njobs;
+    for (size_t i = 0; i < n; i++) {
+        struct ccl_job *job = &group->jobs[i];
+        if (job->comm != comm)
+            group->jobs[kept++] = *job;
+        else if (job->over != NULL)
+            job->over(job->comm, job->args, ncclInvalidUsage);
+    }
+    group->njobs = kept;
+    if (kept < n)
+        ccl_group_fail(ccl_err(ncclInvalidUsage,
+                               "a communicator ended in an open group that has calls on it"));
+}
+
 void ccl_group_forget(struct ncclComm *comm)
 {
     struct group *group = &my_group;
@@ -109,6 +126,7 @@ void ccl_group_forget(struct ncclComm *comm)
     for (size_t i = 0; i < group->nrecords; i++)
         if (group->records[i].op.comm != comm) group->records[kept++] = group->records[i];
     group->nrecords = kept;
+    forget_jobs(group, comm);
 }
 
 static int is_message(const struct ccl_record *record)
@@ -193,9 +211,23 @@ static int is_first(const struct ccl_record *records, size_t i)
     return 1;
 }
 
+/* The group's own calls may have ended or suspended what its operations are for. */
+static ncclResult_t check_records(const struct ccl_record *records, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct ncclComm *comm = records[i].op.comm;
+        if (atomic_load_explicit(&comm->state, memory_order_relaxed) == CCL_COMM_READY) continue;
+        return ccl_err(ncclInvalidUsage, "nccl%s: rank %d: comm %p is %s at the end of the group",
+                       ccl_coll_name(records[i].op.coll), comm->rank, (const void *)comm,
+                       ccl_comm_state_name(comm));
+    }
+    return ncclSuccess;
+}
+
 static ncclResult_t post_all(const struct ccl_record *records, size_t n)
 {
     ncclResult_t rc = ncclSuccess;
+    TRY(check_records(records, n));
     int may_park = !ccl_device()->retires;
     struct ccl_parks parks = {0};
     if (may_park) parks = my_parks;

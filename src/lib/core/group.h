@@ -28,7 +28,8 @@ typedef ncclResult_t ccl_group_look(void *argument, const struct ccl_record *rec
                                     size_t nrecords, size_t njobs);
 ncclResult_t ccl_group_give_up(const char *function, ccl_group_look *look, void *argument);
 
-/* Drops what the thread's open group holds of `comm`, which is about to end. */
+/* Drops what the thread's open group holds of `comm`, which is about to end; the group has failed
+ * when calls that wait for other ranks were among it. */
 void ccl_group_forget(struct ncclComm *comm);
 
 #endif

@@ -23,8 +23,9 @@ struct run {
     struct run *next; /* of the same communicator */
     int is_behind;    /* another one's next */
     pthread_t thread;
-    int error; /* why the thread could not be started */
-    int done;  /* guarded by the batch's lock */
+    int error;    /* why the thread could not be started */
+    int done;     /* guarded by the batch's lock, as is order */
+    size_t order; /* in which they have ended */
     ncclResult_t result;
     char text[CCL_ERR_TEXT_BYTES];
 };
@@ -32,6 +33,7 @@ struct run {
 struct batch {
     pthread_mutex_t lock;
     size_t n, left; /* left: whose threads may still look at it */
+    size_t nended;
     struct ccl_job *jobs;
     struct run runs[];
 };
@@ -76,6 +78,7 @@ static void end_run(struct run *run, ncclResult_t result)
     if (result != ncclSuccess) snprintf(run->text, sizeof run->text, "%s", ccl_err_last());
     pthread_mutex_lock(&batch->lock);
     run->done = 1;
+    run->order = batch->nended++;
     for (size_t i = 0; result != ncclSuccess && i < batch->n; i++) {
         const struct run *other = &batch->runs[i];
         if (!other->done && other->job->cancel != NULL) other->job->cancel(other->job->comm);
@@ -127,12 +130,12 @@ static ncclResult_t known_code(const struct run *run)
     return run->result == ncclTimeout && !is_known ? ncclRemoteError : run->result;
 }
 
-/* How likely an error is the cause of the others: not when it tells of another rank's failure, and
- * least of all when the job was cancelled. */
+/* How likely an error is the cause of the others: not when it tells of another rank's failure or
+ * absence, and least of all when the job was cancelled. Of equals the first. */
 static int blame(ncclResult_t result)
 {
     if (result == ncclInternalError) return 0;
-    return result == ncclRemoteError ? 1 : 2;
+    return result == ncclRemoteError || result == ncclTimeout ? 1 : 2;
 }
 
 /* The first cause is the job that did not fail because of the others; its text is the last error.
@@ -143,7 +146,8 @@ static ncclResult_t find_cause(const struct batch *batch)
     for (size_t i = 0; i < batch->n; i++) {
         const struct run *run = &batch->runs[i];
         if (run->result == ncclSuccess) continue;
-        if (cause == NULL || blame(run->result) > blame(cause->result)) cause = run;
+        int more = cause == NULL ? 1 : blame(run->result) - blame(cause->result);
+        if (more > 0 || (more == 0 && run->order < cause->order)) cause = run;
     }
     if (cause == NULL) return ncclSuccess;
     if (strcmp(ccl_err_last(), cause->text) == 0) return known_code(cause);
@@ -203,8 +207,7 @@ static void leave(struct run *run)
     struct batch *batch = run->batch;
     const struct run *told = run;
     while (told->result == ncclSuccess && told->next != NULL) told = told->next;
-    comm->job_result = known_code(told);
-    memcpy(comm->job_text, told->text, sizeof comm->job_text);
+    atomic_store_explicit(&comm->job_result, (int)known_code(told), memory_order_relaxed);
     for (struct run *next = run->next; run != NULL; run = next) {
         next = run->next;
         close_job(run->job, run->result);
@@ -231,7 +234,6 @@ static ncclResult_t start_all(struct batch *batch)
         struct ncclComm *comm = run->job->comm;
         if (run->is_behind) continue;
         ccl_jobs_await(comm); /* a former one, which is over */
-        comm->job_result = ncclInProgress;
         atomic_store_explicit(&comm->busy, 1, memory_order_relaxed);
         comm->has_worker = start(run, &comm->worker, go_on);
     }

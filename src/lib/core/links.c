@@ -65,10 +65,9 @@ static void on_letter(void *context, int proc, const struct ccl_wire_letter *let
     if (is_ours) ccl_letters_take(&clique->letters, letter);
 }
 
-static void on_over(void *context, int proc)
+static void on_over(void *context, int proc, int died)
 {
-    struct ccl_clique *clique = context;
-    ccl_letters_end(&clique->letters, proc);
+    ccl_letters_end(context, proc, died);
 }
 
 ncclResult_t ccl_clique_swap(struct ccl_clique *clique, int fd,

@@ -176,8 +176,11 @@ static struct look look_at_all(struct ncclComm *comm, ccl_transport_look *what)
 /* Nothing is under way on any rank, and none has called what others have not. */
 static ncclResult_t check_calm(struct ncclComm *comm, const char *function, struct ccl_boot *boot)
 {
-    struct calm mine = {.nsets = comm->nsets, .is_idle = ccl_comm_is_idle(comm)};
-    struct calm *all;
+    struct calm mine = {.nsets = comm->nsets}, *all;
+    void *before;
+    TRY(ccl_device()->enter(comm->device, &before));
+    mine.is_idle = ccl_comm_is_idle(comm);
+    ccl_device()->leave(before);
     mine.pending = look_at_all(comm, find_pending).pending;
     TRY(CCL_NEW(&all, (size_t)comm->nranks));
     ncclResult_t rc = ccl_boot_allgather(boot, &mine, all, sizeof mine);
@@ -235,8 +238,8 @@ static ncclResult_t run_suspend(struct ncclComm *comm, void *args)
                      strerror(look.failed));
         rc = wait_for_all(comm, boot);
     }
-    ccl_boot_close(boot);
-    return rc != ncclSuccess ? rc : move(comm, function, CCL_COMM_SUSPEND);
+    TRY(ccl_session_close(comm, function, boot, rc));
+    return move(comm, function, CCL_COMM_SUSPEND);
 }
 
 /* Pages come back when they are written; nobody may write before all are here. */
@@ -248,8 +251,8 @@ static ncclResult_t run_resume(struct ncclComm *comm, void *args)
     TRY(ccl_session_open(comm, function, &boot));
     ncclResult_t rc = check_state(comm, function, 1);
     if (rc == ncclSuccess) rc = wait_for_all(comm, boot);
-    ccl_boot_close(boot);
-    return rc != ncclSuccess ? rc : move(comm, function, CCL_COMM_RESUME);
+    TRY(ccl_session_close(comm, function, boot, rc));
+    return move(comm, function, CCL_COMM_RESUME);
 }
 
 static ncclResult_t add(ncclComm_t comm, ncclResult_t (*run)(struct ncclComm *comm, void *args))

@@ -16,33 +16,50 @@
 /* ---- shrink ---- */
 
 struct shrink {
-    int *ranks; /* of the parent that stay, in order; freed by the job */
+    int *ranks;    /* of the parent that stay, in order; freed by the job */
+    uint8_t *with; /* [nranks of the parent] the same ranks; freed, too */
     struct ccl_init_args child;
 };
 _Static_assert(sizeof(struct shrink) <= CCL_JOB_BYTES, "a job has room for it");
 
-/* All that stay must have excluded the same ranks; their number is what a letter tells. */
-static ncclResult_t follow(struct ncclComm *comm, int leader, struct ccl_init_args *child)
+/* Who was called by another function comes all the same, with a number of ranks that cannot be
+ * right: the root tells all. */
+static ncclResult_t spoil(struct ncclComm *comm, const struct ccl_wire_letter *letter)
+{
+    struct ccl_boot_args args = {.nranks = (int)letter->nranks + 1,
+                                 .rank = (int)letter->nranks,
+                                 .abort_word = &comm->clique->halts[comm->rank]};
+    struct ccl_boot *boot;
+    char text[CCL_ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", ccl_err_last());
+    memcpy(&args.id, letter->id, sizeof args.id);
+    if (ccl_boot_open(&args, &boot) == ncclSuccess) ccl_boot_close(boot);
+    return ccl_err(ncclInvalidUsage, "%s", text);
+}
+
+/* Ranks that expect different numbers are found by the root, which tells all. */
+static ncclResult_t follow(struct ncclComm *comm, int leader, struct ccl_init_args *child,
+                           const uint8_t *with)
 {
     struct ccl_wire_letter letter;
     TRY(ccl_session_await(comm, child->function, leader, &letter));
-    TRY(ccl_session_check(comm, child->function, &letter));
-    if ((int)letter.nranks != child->nranks)
-        return ccl_err(ncclInvalidUsage,
-                       "%s: ranks disagree: %d ranks are to be there says rank %d, %u says rank %u",
-                       child->function, child->nranks, comm->rank, letter.nranks, letter.from);
+    if (ccl_session_check(comm, child->function, &letter) != ncclSuccess)
+        return spoil(comm, &letter);
     memcpy(&child->id, letter.id, sizeof child->id);
-    return ccl_comm_make(comm, child);
+    return ccl_comm_make(comm, child, with);
 }
 
 /* Invites the others and makes the new communicator with them. */
-static ncclResult_t lead(struct ncclComm *comm, const int *ranks, int n, int nranks,
-                         struct ccl_init_args *child)
+static ncclResult_t lead(struct ncclComm *comm, const int *ranks, int n,
+                         struct ccl_init_args *child, const uint8_t *with)
 {
-    struct ccl_invitation invitation = {
-        .function = child->function, .ranks = ranks, .n = n, .nranks = nranks, .id = child->id};
+    struct ccl_invitation invitation = {.function = child->function,
+                                        .ranks = ranks,
+                                        .n = n,
+                                        .nranks = child->nranks,
+                                        .id = child->id};
     ncclResult_t rc = ccl_session_invite(comm, &invitation);
-    if (rc == ncclSuccess) rc = ccl_comm_make(comm, child);
+    if (rc == ncclSuccess) rc = ccl_comm_make(comm, child, with);
     if (rc == ncclSuccess) return rc;
     char text[CCL_ERR_TEXT_BYTES];
     snprintf(text, sizeof text, "%s", ccl_err_last());
@@ -56,10 +73,11 @@ static ncclResult_t run_shrink(struct ncclComm *comm, void *args)
 {
     struct shrink *shrink = args;
     struct ccl_init_args *child = &shrink->child;
-    int n = child->nranks, leader = shrink->ranks[0];
-    if (leader != comm->rank) return follow(comm, leader, child);
+    int leader = shrink->ranks[0];
+    TRY(ccl_session_lives(comm, child->function));
+    if (leader != comm->rank) return follow(comm, leader, child, shrink->with);
     TRY(ccl_boot_make_own_id(&child->id));
-    return lead(comm, shrink->ranks, n, n, child);
+    return lead(comm, shrink->ranks, child->nranks, child, shrink->with);
 }
 
 static void close_shrink(struct ncclComm *comm, void *args, ncclResult_t result)
@@ -68,6 +86,7 @@ static void close_shrink(struct ncclComm *comm, void *args, ncclResult_t result)
     (void)comm;
     (void)result;
     ccl_free(shrink->ranks);
+    ccl_free(shrink->with);
 }
 
 static int is_in(const int *sorted, int n, int rank)
@@ -88,11 +107,17 @@ ncclResult_t ccl_comm_shrink(ncclComm_t comm, const int *excluded, int n, int ab
     struct shrink shrink = {.child = *child};
     if (aborts && !ccl_comm_outlives(comm)) TRY(ccl_comm_revoke(comm, child->function));
     TRY(CCL_NEW(&shrink.ranks, (size_t)comm->nranks));
+    ncclResult_t rc = CCL_NEW(&shrink.with, (size_t)comm->nranks);
+    if (rc != ncclSuccess) {
+        ccl_free(shrink.ranks);
+        return rc;
+    }
     shrink.child.nranks = 0;
     for (int r = 0; r < comm->nranks; r++) {
         if (is_in(excluded, n, r)) continue;
         if (r == comm->rank) shrink.child.rank = shrink.child.nranks;
         shrink.ranks[shrink.child.nranks++] = r;
+        shrink.with[r] = 1;
     }
     shrink.child.device = comm->device;
     memcpy(job.args, &shrink, sizeof shrink);
@@ -124,7 +149,7 @@ static ncclResult_t lead_all(struct ncclComm *comm, struct ccl_init_args *child)
     int *ranks;
     TRY(CCL_NEW(&ranks, (size_t)comm->nranks));
     for (int r = 0; r < comm->nranks; r++) ranks[r] = r;
-    ncclResult_t rc = lead(comm, ranks, comm->nranks, child->nranks, child);
+    ncclResult_t rc = lead(comm, ranks, comm->nranks, child, NULL);
     ccl_free(ranks);
     return rc;
 }
@@ -132,7 +157,8 @@ static ncclResult_t lead_all(struct ncclComm *comm, struct ccl_init_args *child)
 static ncclResult_t run_grow(struct ncclComm *comm, void *args)
 {
     struct grow *grow = args;
-    return grow->coordinates ? lead_all(comm, &grow->child) : follow(comm, -1, &grow->child);
+    TRY(ccl_session_lives(comm, grow->child.function));
+    return grow->coordinates ? lead_all(comm, &grow->child) : follow(comm, -1, &grow->child, NULL);
 }
 
 ncclResult_t ccl_comm_grow(ncclComm_t comm, int coordinates, const struct ccl_init_args *child)

@@ -21,11 +21,14 @@ struct ccl_letter {
     struct ccl_wire_letter wire;
 };
 
-ncclResult_t ccl_letters_open(struct ccl_letters *letters, size_t nprocs)
+ncclResult_t ccl_letters_open(struct ccl_letters *letters, size_t nprocs, size_t nranks)
 {
     pthread_mutex_init(&letters->lock, NULL);
     pthread_cond_init(&letters->changed, NULL);
-    return CCL_NEW(&letters->over, nprocs);
+    TRY(CCL_NEW(&letters->over, nprocs));
+    TRY(CCL_NEW(&letters->died, nprocs));
+    TRY(CCL_NEW(&letters->gone, nranks));
+    return CCL_NEW(&letters->makings, nranks);
 }
 
 void ccl_letters_close(struct ccl_letters *letters)
@@ -36,6 +39,9 @@ void ccl_letters_close(struct ccl_letters *letters)
         ccl_free(letter);
     }
     ccl_free(letters->over);
+    ccl_free(letters->died);
+    ccl_free(letters->gone);
+    ccl_free(letters->makings);
     pthread_cond_destroy(&letters->changed);
     pthread_mutex_destroy(&letters->lock);
 }
@@ -86,10 +92,35 @@ void ccl_letters_take(struct ccl_letters *letters, const struct ccl_wire_letter 
     pthread_mutex_unlock(&letters->lock);
 }
 
-void ccl_letters_end(struct ccl_letters *letters, int proc)
+/* A process that died and takes part in what is made; -1: none. With the lock held. */
+static int find_dead(const struct ccl_clique *clique, const struct ccl_making *making)
 {
+    const struct ccl_topo *topo = clique->topo;
+    for (uint16_t r = 0; r < topo->nranks; r++)
+        if (clique->letters.died[topo->proc_of[r]] && (making->with == NULL || making->with[r]))
+            return topo->proc_of[r];
+    return -1;
+}
+
+void ccl_letters_end(struct ccl_clique *clique, int proc, int died)
+{
+    struct ccl_letters *letters = &clique->letters;
     pthread_mutex_lock(&letters->lock);
     letters->over[proc] = 1;
+    letters->died[proc] = (uint8_t)died;
+    for (uint16_t r = 0; r < clique->topo->nranks; r++) {
+        const struct ccl_making *making = &letters->makings[r];
+        if (making->comm != NULL && find_dead(clique, making) >= 0)
+            (void)ccl_comm_cancel(making->comm);
+    }
+    pthread_cond_broadcast(&letters->changed);
+    pthread_mutex_unlock(&letters->lock);
+}
+
+void ccl_letters_end_rank(struct ccl_letters *letters, int rank)
+{
+    pthread_mutex_lock(&letters->lock);
+    letters->gone[rank] = 1;
     pthread_cond_broadcast(&letters->changed);
     pthread_mutex_unlock(&letters->lock);
 }
@@ -147,6 +178,7 @@ static struct ccl_letter *find_letter(struct ccl_letters *letters, const struct 
 static int may_come(const struct ncclComm *comm, int from)
 {
     const struct ccl_clique *clique = comm->clique;
+    if (from >= 0 && clique->letters.gone[from]) return 0;
     if (from >= 0) return !clique->letters.over[clique->topo->proc_of[from]];
     for (uint16_t p = 0; p < clique->topo->nprocs; p++)
         if (!clique->letters.over[p]) return 1;
@@ -167,20 +199,47 @@ void ccl_session_begin(struct ncclComm *comm)
         atomic_store(halt_of(comm), 1);
 }
 
-void ccl_session_halt(struct ncclComm *comm)
+ncclResult_t ccl_session_lives(const struct ncclComm *comm, const char *function)
 {
-    pthread_mutex_lock(&comm->own_lock);
-    atomic_store(halt_of(comm), 1);
-    if (comm->making != NULL) (void)ccl_comm_cancel(comm->making);
-    pthread_mutex_unlock(&comm->own_lock);
+    if (atomic_load_explicit(&comm->state, memory_order_relaxed) != CCL_COMM_FINALIZED)
+        return ncclSuccess;
+    return ccl_err(ncclInvalidUsage, "%s: rank %d: comm %p is finalized", function, comm->rank,
+                   (const void *)comm);
 }
 
-void ccl_session_making(struct ncclComm *comm, struct ncclComm *made)
+void ccl_session_halt(struct ncclComm *comm)
 {
-    pthread_mutex_lock(&comm->own_lock);
-    comm->making = made;
-    if (made != NULL && atomic_load(halt_of(comm)) != 0) (void)ccl_comm_cancel(made);
-    pthread_mutex_unlock(&comm->own_lock);
+    struct ccl_letters *letters = &comm->clique->letters;
+    const struct ccl_making *making = &letters->makings[comm->rank];
+    pthread_mutex_lock(&letters->lock);
+    atomic_store(halt_of(comm), 1);
+    if (making->comm != NULL) (void)ccl_comm_cancel(making->comm);
+    pthread_mutex_unlock(&letters->lock);
+}
+
+void ccl_session_making(struct ncclComm *comm, struct ncclComm *made, const uint8_t *with)
+{
+    struct ccl_letters *letters = &comm->clique->letters;
+    struct ccl_making *making = &letters->makings[comm->rank];
+    pthread_mutex_lock(&letters->lock);
+    *making = (struct ccl_making){made, with};
+    if (atomic_load(halt_of(comm)) != 0 || find_dead(comm->clique, making) >= 0)
+        (void)ccl_comm_cancel(made);
+    pthread_mutex_unlock(&letters->lock);
+}
+
+/* What was cancelled because of a death says so. */
+ncclResult_t ccl_session_made(struct ncclComm *comm, const char *function, ncclResult_t rc)
+{
+    struct ccl_letters *letters = &comm->clique->letters;
+    struct ccl_making *making = &letters->makings[comm->rank];
+    pthread_mutex_lock(&letters->lock);
+    int dead = find_dead(comm->clique, making);
+    *making = (struct ccl_making){NULL, NULL};
+    pthread_mutex_unlock(&letters->lock);
+    if (rc == ncclSuccess || dead < 0) return rc;
+    return ccl_err(ncclRemoteError, "%s: rank %d: the process of rank %d died meanwhile", function,
+                   comm->rank, comm->clique->topo->first_rank[dead]);
 }
 
 static ncclResult_t fail_aborted(const struct ncclComm *comm, const char *function)
@@ -274,7 +333,13 @@ static ncclResult_t invite_all(struct ncclComm *comm, const char *function,
     ncclUniqueId id;
     TRY(ccl_boot_make_own_id(&id));
     ncclResult_t rc = write_all(comm, function, comm->nranks, &id);
-    if (rc != ncclSuccess) ccl_boot_drop_id(&id);
+    if (rc != ncclSuccess) {
+        char text[CCL_ERR_TEXT_BYTES];
+        snprintf(text, sizeof text, "%s", ccl_err_last());
+        ccl_boot_drop_id(&id);
+        (void)write_all(comm, function, 0, &id);
+        rc = ccl_err(rc, "%s", text);
+    }
     snprintf(letter->call, sizeof letter->call, "%s", function);
     memcpy(letter->id, &id, sizeof letter->id);
     return rc;
@@ -296,6 +361,7 @@ ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struc
     struct ccl_boot_args args = {
         .nranks = comm->nranks, .rank = comm->rank, .abort_word = halt_of(comm)};
     *out = NULL;
+    TRY(ccl_session_lives(comm, function));
     if (comm->rank == 0)
         TRY(invite_all(comm, function, &letter));
     else
@@ -315,4 +381,17 @@ ncclResult_t ccl_session_open(struct ncclComm *comm, const char *function, struc
     struct ccl_boot *boot = *out;
     *out = NULL;
     return tell_disagreement(boot, rc);
+}
+
+ncclResult_t ccl_session_close(struct ncclComm *comm, const char *function, struct ccl_boot *boot,
+                               ncclResult_t rc)
+{
+    char text[CCL_ERR_TEXT_BYTES];
+    if (rc != ncclSuccess && atomic_load(halt_of(comm)) != 0) rc = fail_aborted(comm, function);
+    if (rc != ncclSuccess) {
+        snprintf(text, sizeof text, "%s", ccl_err_last());
+        ccl_boot_fail(boot, rc, text);
+    }
+    ccl_boot_close(boot);
+    return rc == ncclSuccess ? rc : ccl_err(rc, "%s", text);
 }

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,16 +83,8 @@ static ncclResult_t run_split(struct ncclComm *comm, void *args)
     struct ccl_init_args child = split->child;
     struct ccl_boot *boot;
     TRY(ccl_session_open(comm, function, &boot));
-    ncclResult_t rc = exchange(boot, comm, split, &child);
-    if (rc != ncclSuccess) {
-        char text[CCL_ERR_TEXT_BYTES];
-        snprintf(text, sizeof text, "%s", ccl_err_last());
-        ccl_boot_fail(boot, rc, text);
-        ccl_boot_close(boot);
-        return ccl_err(rc, "%s", text);
-    }
-    ccl_boot_close(boot);
-    return split->color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : ccl_comm_make(comm, &child);
+    TRY(ccl_session_close(comm, function, boot, exchange(boot, comm, split, &child)));
+    return split->color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : ccl_comm_make(comm, &child, NULL);
 }
 
 ncclResult_t ccl_comm_split(ncclComm_t comm, int color, int key, const struct ccl_init_args *child)

@@ -260,8 +260,8 @@ static ncclResult_t run_register(struct ncclComm *comm, void *args)
     memcpy(&request, args, sizeof request);
     TRY(ccl_device()->enter(comm->device, &before));
     ncclResult_t rc = ccl_session_open(comm, function, &boot);
-    if (rc == ncclSuccess) rc = exchange(comm, boot, &request, &window);
-    ccl_boot_close(boot);
+    if (rc == ncclSuccess)
+        rc = ccl_session_close(comm, function, boot, exchange(comm, boot, &request, &window));
     ccl_device()->leave(before);
     if (rc != ncclSuccess) return rc;
     keep(comm, window);

@@ -93,7 +93,7 @@ static void *garbage(void)
     ROW(ncclCommRevoke, comm_garbage, ARG, "comm", (garbage(), 0))                                 \
     ROW(ncclCommRevoke, comm_ended, ARG, "is no live", (ended, 0))                                 \
     ROW(ncclCommRevoke, flags, ARG, "revokeFlags 0x4 is not 0", (w.comm[0], 4))                    \
-    ROW(ncclCommRevoke, finalized, USE, "is finalized", (done, 0))                                 \
+    ROW(ncclCommRevoke, finalized, ARG, "is already finalized", (done, 0))                         \
     ROW(ncclCommRevoke, again, ARG, "already revoked", (revoked, 0))                               \
     ROW(ncclCommSuspend, comm_null, ARG, "comm is NULL", (NULL, NCCL_SUSPEND_MEM))                 \
     ROW(ncclCommSuspend, comm_garbage, ARG, "comm", (garbage(), NCCL_SUSPEND_MEM))                 \

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { COUNT = FAMILY_COUNT, LOCAL = 2, NPROCS = 3, NRANKS = LOCAL * NPROCS };
 
@@ -177,6 +178,41 @@ static void test_dead_leader(void)
     run_meeting("child:dead-leader", 0);
 }
 
+/* One dies at any moment of splits that follow each other: the others learn it, wherever they are,
+ * long before the time limit of an initialisation. */
+static void child_die_splitting(void)
+{
+    struct kit kit;
+    ncclComm_t comms[LOCAL];
+    ncclResult_t rc = ncclSuccess;
+    proc_open(&kit, LOCAL, COUNT);
+    proc_say('r');
+    while (rc == ncclSuccess) {
+        CHECK_OK(ncclGroupStart());
+        for (int r = 0; r < LOCAL && rc == ncclSuccess; r++)
+            rc = ncclCommSplit(kit.ranks[r].comm, global_rank(r) % 2, 0, &comms[r], NULL);
+        ncclResult_t ended = ncclGroupEnd();
+        if (rc == ncclSuccess) rc = ended;
+        for (int r = 0; r < LOCAL && rc == ncclSuccess; r++) CHECK_OK(ncclCommDestroy(comms[r]));
+    }
+    CHECK_EQ(rc, ncclRemoteError);
+    for (int r = 0; r < LOCAL; r++) CHECK_OK(ncclCommAbort(kit.ranks[r].comm));
+    for (int r = 0; r < LOCAL; r++) kit.ranks[r].comm = NULL;
+    kit_close(&kit);
+}
+
+static void test_die_splitting(void)
+{
+    for (int round = 0; round < 12; round++) {
+        struct procs procs;
+        procs_start(&procs, NPROCS, "child:die-splitting", NULL);
+        for (int i = 0; i < NPROCS; i++) procs_hear(&procs, i, 'r');
+        nanosleep(&(struct timespec){.tv_nsec = 700000 * (round * 7 % 12)}, NULL);
+        procs_signal(&procs, round % NPROCS, SIGKILL);
+        procs_end(&procs, round % NPROCS);
+    }
+}
+
 /* ---- grow ---- */
 
 /* The first process has a communicator; the others come to it, with an id that goes through the
@@ -252,6 +288,8 @@ static const struct test_case cases[] = {
     {"shrink across processes", test_shrink, 0},
     {"shrink without a process that was killed", test_survive, 0},
     {"shrink led by a process that was killed", test_dead_leader, 0},
+    {"a process dies while all split", test_die_splitting, 0},
+    {"child:die-splitting", child_die_splitting, 0},
     {"grow by processes", test_grow, 0},
     {"revoke across processes", test_revoke, 0},
     {"child:split", child_split, 0},

@@ -21,7 +21,7 @@
 enum { COUNT = 600, LOCAL = 3, RUN_LIMIT_MS = 15000, LETTER_LIMIT_MS = 60000 };
 
 /* How many of the first passes are all tried; beyond them ever fewer. */
-enum { FIRST_IN_SLICE = 4, FIRST_IN_LOOPS = 12, FIRST = 1000 };
+enum { FIRST_IN_SLICE = 3, FIRST_IN_LOOPS = 12, FIRST = 1000 };
 
 /* `delays`: what the fault prevents belongs to the process and is made with its next communicator.
  */
@@ -135,10 +135,37 @@ static ncclResult_t send_recv(struct life *life)
     return rc;
 }
 
+/* A communicator of all ranks in another order, which does nothing. */
+static ncclResult_t split(struct life *life)
+{
+    ncclComm_t child = NULL;
+    ncclResult_t rc = ncclCommSplit(life->rank.comm, 0, -life->rank.rank, &child, NULL);
+    if (rc != ncclSuccess) CHECK(child == NULL);
+    return rc == ncclSuccess ? ncclCommDestroy(child) : rc;
+}
+
+static ncclResult_t make_window(struct life *life)
+{
+    struct kit_rank *rank = &life->rank;
+    ncclWindow_t window = NULL;
+    ncclResult_t rc = ncclCommWindowRegister(rank->comm, rank->in, rank->room, &window, 0);
+    if (rc != ncclSuccess) CHECK(window == NULL);
+    return rc == ncclSuccess ? ncclCommWindowDeregister(rank->comm, window) : rc;
+}
+
+static ncclResult_t suspend(struct life *life)
+{
+    ncclResult_t rc = ncclCommSuspend(life->rank.comm, NCCL_SUSPEND_MEM);
+    return rc == ncclSuccess ? ncclCommResume(life->rank.comm) : rc;
+}
+
 static ncclResult_t operate(struct life *life)
 {
     ncclResult_t rc = all_reduce(life);
     if (rc == ncclSuccess) rc = send_recv(life);
+    if (rc == ncclSuccess) rc = split(life);
+    if (rc == ncclSuccess) rc = make_window(life);
+    if (rc == ncclSuccess) rc = suspend(life);
     return rc;
 }
 
@@ -361,7 +388,7 @@ static void run_point(const struct scenario *scenario, const struct point *point
     unsigned first = is_slice ? FIRST_IN_SLICE : point->first;
     int is_last = scenario == &scenarios[TEST_COUNT(scenarios) - 1];
     for (int at = is_slice && is_last ? scenario->nprocs - 1 : 0; at < scenario->nprocs; at++)
-        for (unsigned n = 1;; n += n < first ? 1 : n / 2) {
+        for (unsigned n = 1;; n += n < first ? 1 : is_slice ? n : n / 2) {
             char passes[16];
             snprintf(passes, sizeof passes, "%u", n);
             if (!run_once(scenario, point, at, passes)) break;

@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "kernel/kernel.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,11 +29,33 @@ void sim_nap(uint32_t *naps)
     nanosleep(&(struct timespec){.tv_nsec = FIRST_NS << doublings}, NULL);
 }
 
+/* How a thread begins. */
+struct start {
+    void *(*body)(void *);
+    void *argument;
+    const char *name;
+    sem_t named;
+};
+
+/* A thread names itself: for another one that takes a descriptor, of which there may be none. */
+static void *begin(void *argument)
+{
+    struct start *start = argument;
+    void *(*body)(void *) = start->body;
+    void *passed = start->argument;
+    pthread_setname_np(pthread_self(), start->name);
+    sem_post(&start->named);
+    return body(passed);
+}
+
 void sim_thread(void *(*body)(void *), void *argument, const char *name)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, body, argument) != 0) abort();
-    pthread_setname_np(thread, name);
+    struct start start = {.body = body, .argument = argument, .name = name};
+    sem_init(&start.named, 0, 0);
+    if (pthread_create(&thread, NULL, begin, &start) != 0) abort();
+    while (sem_wait(&start.named) != 0) continue;
+    sem_destroy(&start.named);
     pthread_detach(thread);
 }
 
