@@ -26,10 +26,9 @@ CCL_KNOWN("NCCL_IB_TC", "InfiniBand is never used")
 CCL_KNOWN("NCCL_IB_TIMEOUT", "InfiniBand is never used")
 CCL_KNOWN("NCCL_IGNORE_CPU_AFFINITY", "the library leaves the affinity of threads as it is")
 CCL_KNOWN("NCCL_LAUNCH_MODE", "a launch never waits for other GPUs, so it needs no second mode")
-CCL_KNOWN(
-    "NCCL_LAUNCH_ORDER_IMPLICIT",
-    "kernels between GPUs that wait have reserved places for all communicators of the process, so that "
-    "their order cannot block them")
+CCL_KNOWN("NCCL_LAUNCH_ORDER_IMPLICIT",
+          "kernels between GPUs that wait have reserved places for all communicators of the "
+          "process, so that their order cannot block them")
 CCL_KNOWN("NCCL_MEM_SYNC_DOMAIN", "kernels stay in the default domain of memory")
 CCL_KNOWN("NCCL_MNNVL_ENABLE", "NVLink between hosts is not used")
 CCL_KNOWN("NCCL_NET", "no data goes over a network")
