@@ -190,12 +190,12 @@ static _Atomic uint32_t *halt_of(const struct ncclComm *comm)
     return &comm->clique->halts[comm->rank];
 }
 
-/* The failure stores the error before it sets the word, and this looks at the error after it
- * cleared it: one of the two sees the other, in the one order of these. */
+/* The failure stores the error before it sets the word. Acquire pairs with that: what clears a word
+ * that was set finds the error, too. */
 void ccl_session_begin(struct ncclComm *comm)
 {
-    atomic_store(halt_of(comm), 0);
-    if (atomic_load(&comm->clique->error) != ncclSuccess && !ccl_comm_outlives(comm))
+    (void)atomic_exchange(halt_of(comm), 0);
+    if (ccl_clique_error(comm->clique) != ncclSuccess && !ccl_comm_outlives(comm))
         atomic_store(halt_of(comm), 1);
 }
 

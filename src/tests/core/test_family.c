@@ -190,6 +190,7 @@ static void test_split_config(void)
     CHECK_EQ(rc, ncclInProgress);
     while (error == ncclInProgress) CHECK_OK(ncclCommGetAsyncError(other, &error));
     CHECK_OK(error);
+    CHECK_OK(ncclCommDestroy(other));
     config.minCTAs = -1;
     CHECK_EQ(ncclCommSplit(comm, 0, 0, &other, &config), ncclInvalidArgument);
     CHECK_OK(ncclCommDestroy(same));
