@@ -103,7 +103,7 @@ ncclResult_t ccl_comm_finalize(ncclComm_t comm);
 /* Its operations end, here and on the peers, which get ncclInvalidUsage; communicators can still be
  * made of it. ncclInvalidArgument when it is finalized or revoked already. */
 ncclResult_t ccl_comm_revoke(ncclComm_t comm, const char *function);
-/* Gives back the memory that it can do without (core/memory.h), and lets it be used again: all
+/* Gives back the memory that it can do without (core/memory.c), and lets it be used again: all
  * ranks call, each while it is idle. ncclInvalidUsage on all ranks when one is not. */
 ncclResult_t ccl_comm_suspend(ncclComm_t comm);
 ncclResult_t ccl_comm_resume(ncclComm_t comm);

@@ -1,11 +1,15 @@
-/* memory.c: counting and giving back. What lies in the rings of FIFOs is of no use between
- * operations: their flags count up for ever and stay, and a ring that reads as zeros is a new one
- * (kernel/ll.h). So the pages of rings go back to the system while all ranks are idle, and come
- * again when they are written.
+/* memory.c: counting the memory that serves a communicator, and giving back.
+ *
+ * Counted is what connections lie in: FIFOs, boards, what all processes share; on several GPUs
+ * zones. On host devices pages count that are there, since memory is filled page by page. Each byte
+ * is counted by one rank: a FIFO by the one that receives in it (of an executor the lowest rank in
+ * the process), the rest by the lowest rank of the process, or of the executor.
+ *
+ * What lies in the rings of FIFOs is of no use between operations: their flags count up for ever and
+ * stay, and a ring that reads as zeros is a new one (kernel/ll.h). So the pages of rings go back to
+ * the system while all ranks are idle, and come again when they are written.
  */
 #define _GNU_SOURCE
-#include "core/memory.h"
-
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -70,10 +74,14 @@ static struct pages ring_of(const struct ccl_transport_memory *memory)
     return pages_in(memory->memory + CCL_FIFO_RING_AT, memory->bytes - CCL_FIFO_RING_AT);
 }
 
+struct memory {
+    uint64_t suspendable, persistent; /* bytes */
+};
+
 /* What a look at the memory of a process does for one rank of it. */
 struct look {
     const struct ncclComm *comm;
-    struct ccl_memory memory;
+    struct memory memory;
     int pending, failed; /* messages that nobody has taken; why pages could not be given back */
 };
 
@@ -101,7 +109,7 @@ static void show_all(const struct ccl_clique *clique, ccl_transport_look *what, 
             ccl_transports[t]->show(clique->transports[t], what, look);
 }
 
-struct ccl_memory ccl_memory_count(const struct ncclComm *comm)
+static struct memory count_all(const struct ncclComm *comm)
 {
     struct ccl_clique *clique = comm->clique;
     struct look look = {.comm = comm};
@@ -115,7 +123,7 @@ struct ccl_memory ccl_memory_count(const struct ncclComm *comm)
 
 ncclResult_t ccl_comm_memory(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
 {
-    struct ccl_memory memory = ccl_memory_count(comm);
+    struct memory memory = count_all(comm);
     int is_suspended = ccl_comm_is_suspended(comm);
     uint64_t suspendable = is_suspended ? comm->given_back : memory.suspendable;
     switch (stat) {
@@ -199,12 +207,6 @@ static ncclResult_t check_calm(struct ncclComm *comm, const char *function, stru
     return rc;
 }
 
-static ncclResult_t wait_for_all(struct ncclComm *comm, struct ccl_boot *boot)
-{
-    (void)comm;
-    return ccl_boot_allgather(boot, NULL, NULL, 0);
-}
-
 /* Asked again in the session: an earlier job of the group may have moved the communicator. Who
  * refused before all have joined would end that job on the ranks that are still in it. */
 static ncclResult_t check_state(const struct ncclComm *comm, const char *function, int suspended)
@@ -236,7 +238,7 @@ static ncclResult_t run_suspend(struct ncclComm *comm, void *args)
         if (look.failed != 0)
             CCL_INFO(CCL_LOG_ALLOC, "%s: rank %d: madvise: %s", function, comm->rank,
                      strerror(look.failed));
-        rc = wait_for_all(comm, boot);
+        rc = ccl_boot_allgather(boot, NULL, NULL, 0);
     }
     TRY(ccl_session_close(comm, function, boot, rc));
     return move(comm, function, CCL_COMM_SUSPEND);
@@ -250,7 +252,7 @@ static ncclResult_t run_resume(struct ncclComm *comm, void *args)
     (void)args;
     TRY(ccl_session_open(comm, function, &boot));
     ncclResult_t rc = check_state(comm, function, 1);
-    if (rc == ncclSuccess) rc = wait_for_all(comm, boot);
+    if (rc == ncclSuccess) rc = ccl_boot_allgather(boot, NULL, NULL, 0);
     TRY(ccl_session_close(comm, function, boot, rc));
     return move(comm, function, CCL_COMM_RESUME);
 }

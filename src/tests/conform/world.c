@@ -100,3 +100,10 @@ int current_device(void)
     CHECK_OK(chorus_devices()->get(&device));
     return device;
 }
+
+void *world_garbage(void)
+{
+    static uint64_t bytes[4096 / sizeof(uint64_t)];
+    memset(bytes, 0xa5, sizeof bytes);
+    return bytes;
+}

@@ -37,6 +37,9 @@ void world_sync(struct world *world);
 /* The call returned `code`, and the last error says `function: …detail…`. */
 void expect_error(ncclResult_t got, ncclResult_t code, const char *function, const char *detail);
 
+/* Memory that is no handle of anything. */
+void *world_garbage(void);
+
 /* The current device of this thread. */
 int current_device(void);
 

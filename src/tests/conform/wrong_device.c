@@ -19,17 +19,10 @@ static void *pointer; /* out */
 static ncclTeam_t team;
 static ncclMultimemHandle_t no_multimem, multimem;
 
-static void *garbage(void)
-{
-    static uint64_t bytes[4096 / sizeof(uint64_t)];
-    memset(bytes, 0xa5, sizeof bytes);
-    return bytes;
-}
-
 /* ROW(function, case, code, detail, what is spoilt before, (arguments)) */
 #define ROWS(ROW)                                                                                  \
     ROW(ncclCommQueryProperties, comm_null, ARG, "comm is NULL", , (NULL, &props))                 \
-    ROW(ncclCommQueryProperties, comm_garbage, ARG, "comm", , (garbage(), &props))                 \
+    ROW(ncclCommQueryProperties, comm_garbage, ARG, "comm", , (world_garbage(), &props))           \
     ROW(ncclCommQueryProperties, props_null, ARG, "props is NULL", , (w.comm[0], NULL))            \
     ROW(ncclCommQueryProperties, magic, USE, "magic 0x1 is not 0xcafebeef", props.magic = 1,       \
         (w.comm[0], &props))                                                                       \
@@ -44,7 +37,7 @@ static void *garbage(void)
     ROW(ncclCommQueryProperties, size_small, ARG, "props.size 55 is below 56", props.size = 55,    \
         (w.comm[0], &props))                                                                       \
     ROW(ncclDevCommCreate, comm_null, ARG, "comm is NULL", , (NULL, &reqs, &dev_comm))             \
-    ROW(ncclDevCommCreate, comm_garbage, ARG, "comm", , (garbage(), &reqs, &dev_comm))             \
+    ROW(ncclDevCommCreate, comm_garbage, ARG, "comm", , (world_garbage(), &reqs, &dev_comm))       \
     ROW(ncclDevCommCreate, reqs_null, ARG, "reqs is NULL", , (w.comm[0], NULL, &dev_comm))         \
     ROW(ncclDevCommCreate, magic, USE, "reqs.magic 0x0 is not", reqs.magic = 0,                    \
         (w.comm[0], &reqs, &dev_comm))                                                             \
@@ -56,48 +49,54 @@ static void *garbage(void)
     ROW(ncclDevCommCreate, unsupported, USE, "deviceApiSupport = false", ,                         \
         (w.comm[0], &reqs, &dev_comm))                                                             \
     ROW(ncclDevCommDestroy, comm_null, ARG, "comm is NULL", , (NULL, &dev_comm))                   \
-    ROW(ncclDevCommDestroy, comm_garbage, ARG, "comm", , (garbage(), &dev_comm))                   \
+    ROW(ncclDevCommDestroy, comm_garbage, ARG, "comm", , (world_garbage(), &dev_comm))             \
     ROW(ncclDevCommDestroy, dev_comm_null, ARG, "devComm is NULL", , (w.comm[0], NULL))            \
     ROW(ncclDevCommDestroy, version_new, USE, "devComm.version 99999 is newer",                    \
         dev_comm.version = 99999, (w.comm[0], &dev_comm))                                          \
     ROW(ncclDevCommDestroy, foreign, ARG, "was not made by ncclDevCommCreate",                     \
-        dev_comm.resource_window = garbage(), (w.comm[0], &dev_comm))                              \
+        dev_comm.resource_window = world_garbage(), (w.comm[0], &dev_comm))                        \
     ROW(ncclGetLsaDevicePointer, window_null, ARG, "window is NULL", , (NULL, 0, 0, &pointer))     \
-    ROW(ncclGetLsaDevicePointer, window_garbage, ARG, "window", , (garbage(), 0, 0, &pointer))     \
-    ROW(ncclGetLsaDevicePointer, out_null, ARG, "outPtr is NULL", , (garbage(), 0, 0, NULL))       \
+    ROW(ncclGetLsaDevicePointer, window_garbage, ARG, "window", ,                                  \
+        (world_garbage(), 0, 0, &pointer))                                                         \
+    ROW(ncclGetLsaDevicePointer, out_null, ARG, "outPtr is NULL", , (world_garbage(), 0, 0, NULL)) \
     ROW(ncclGetPeerDevicePointer, window_null, ARG, "window is NULL", , (NULL, 0, 0, &pointer))    \
-    ROW(ncclGetPeerDevicePointer, window_garbage, ARG, "window", , (garbage(), 0, 0, &pointer))    \
-    ROW(ncclGetPeerDevicePointer, out_null, ARG, "outPtr is NULL", , (garbage(), 0, 0, NULL))      \
+    ROW(ncclGetPeerDevicePointer, window_garbage, ARG, "window", ,                                 \
+        (world_garbage(), 0, 0, &pointer))                                                         \
+    ROW(ncclGetPeerDevicePointer, out_null, ARG, "outPtr is NULL", ,                               \
+        (world_garbage(), 0, 0, NULL))                                                             \
     ROW(ncclGetLsaMultimemDevicePointer, window_null, ARG, "window is NULL", ,                     \
         (NULL, 0, &pointer))                                                                       \
     ROW(ncclGetLsaMultimemDevicePointer, window_garbage, ARG, "window", ,                          \
-        (garbage(), 0, &pointer))                                                                  \
-    ROW(ncclGetLsaMultimemDevicePointer, out_null, ARG, "outPtr is NULL", , (garbage(), 0, NULL))  \
+        (world_garbage(), 0, &pointer))                                                            \
+    ROW(ncclGetLsaMultimemDevicePointer, out_null, ARG, "outPtr is NULL", ,                        \
+        (world_garbage(), 0, NULL))                                                                \
     ROW(ncclGetMultimemDevicePointer, window_null, ARG, "window is NULL", ,                        \
         (NULL, 0, multimem, &pointer))                                                             \
     ROW(ncclGetMultimemDevicePointer, window_garbage, ARG, "window", ,                             \
-        (garbage(), 0, multimem, &pointer))                                                        \
+        (world_garbage(), 0, multimem, &pointer))                                                  \
     ROW(ncclGetMultimemDevicePointer, handle_null, ARG, "multimem.mcBasePtr is NULL", ,            \
-        (garbage(), 0, no_multimem, &pointer))                                                     \
+        (world_garbage(), 0, no_multimem, &pointer))                                               \
     ROW(ncclGetMultimemDevicePointer, out_null, ARG, "outPtr is NULL", ,                           \
-        (garbage(), 0, multimem, NULL))
+        (world_garbage(), 0, multimem, NULL))
 
 /* VALUE(function, case, value, what the call gives, detail) */
 #define VALUES(VALUE)                                                                              \
     VALUE(ncclTeamWorld, comm_null, 0, ncclTeamWorld(NULL).nRanks, "comm is NULL")                 \
-    VALUE(ncclTeamWorld, comm_garbage, -1, ncclTeamWorld(garbage()).rank, "comm")                  \
+    VALUE(ncclTeamWorld, comm_garbage, -1, ncclTeamWorld(world_garbage()).rank, "comm")            \
     VALUE(ncclTeamLsa, comm_null, -1, ncclTeamLsa(NULL).rank, "comm is NULL")                      \
-    VALUE(ncclTeamLsa, comm_garbage, 0, ncclTeamLsa(garbage()).nRanks, "comm")                     \
+    VALUE(ncclTeamLsa, comm_garbage, 0, ncclTeamLsa(world_garbage()).nRanks, "comm")               \
     VALUE(ncclTeamRail, comm_null, 0, ncclTeamRail(NULL).stride, "comm is NULL")                   \
-    VALUE(ncclTeamRail, comm_garbage, 0, ncclTeamRail(garbage()).nRanks, "comm")                   \
+    VALUE(ncclTeamRail, comm_garbage, 0, ncclTeamRail(world_garbage()).nRanks, "comm")             \
     VALUE(ncclTeamRankToWorld, comm_null, -1, ncclTeamRankToWorld(NULL, team, 0), "comm is NULL")  \
-    VALUE(ncclTeamRankToWorld, comm_garbage, -1, ncclTeamRankToWorld(garbage(), team, 0), "comm")  \
+    VALUE(ncclTeamRankToWorld, comm_garbage, -1, ncclTeamRankToWorld(world_garbage(), team, 0),    \
+          "comm")                                                                                  \
     VALUE(ncclTeamRankToWorld, rank_low, -1, ncclTeamRankToWorld(w.comm[1], team, -1), "rank -1")  \
     VALUE(ncclTeamRankToWorld, rank_n, -1, ncclTeamRankToWorld(w.comm[1], team, 3), "rank 3")      \
     VALUE(ncclTeamRankToWorld, outside, -1,                                                        \
           ncclTeamRankToWorld(w.comm[1], (ncclTeam_t){3, 0, INT_MAX}, 2), "stride 2147483647")     \
     VALUE(ncclTeamRankToLsa, comm_null, -1, ncclTeamRankToLsa(NULL, team, 0), "comm is NULL")      \
-    VALUE(ncclTeamRankToLsa, comm_garbage, -1, ncclTeamRankToLsa(garbage(), team, 0), "comm")      \
+    VALUE(ncclTeamRankToLsa, comm_garbage, -1, ncclTeamRankToLsa(world_garbage(), team, 0),        \
+          "comm")                                                                                  \
     VALUE(ncclTeamRankToLsa, rank_low, -1, ncclTeamRankToLsa(w.comm[1], team, INT_MIN), "rank -2") \
     VALUE(ncclTeamRankToLsa, outside, -1,                                                          \
           ncclTeamRankToLsa(w.comm[1], (ncclTeam_t){2, 1, INT_MIN}, 0), "stride -2147483648")

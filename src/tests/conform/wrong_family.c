@@ -19,20 +19,13 @@ static uint64_t number;                 /* out */
 static ncclConfig_t bad = NCCL_CONFIG_INITIALIZER, wild;
 static int own[1], low[1], high[1], other[1], twice[2], most[3];
 
-static void *garbage(void)
-{
-    static uint64_t bytes[4096 / sizeof(uint64_t)];
-    memset(bytes, 0xa5, sizeof bytes);
-    return bytes;
-}
-
 #define ARG ncclInvalidArgument
 #define USE ncclInvalidUsage
 
 /* ROW(function, case, code, detail, (arguments)) */
 #define ROWS(ROW)                                                                                  \
     ROW(ncclCommSplit, comm_null, ARG, "comm is NULL", (NULL, 0, 0, &child, NULL))                 \
-    ROW(ncclCommSplit, comm_garbage, ARG, "comm", (garbage(), 0, 0, &child, NULL))                 \
+    ROW(ncclCommSplit, comm_garbage, ARG, "comm", (world_garbage(), 0, 0, &child, NULL))           \
     ROW(ncclCommSplit, comm_ended, ARG, "is no live", (ended, 0, 0, &child, NULL))                 \
     ROW(ncclCommSplit, comm_finalized, USE, "is finalized", (done, 0, 0, &child, NULL))            \
     ROW(ncclCommSplit, out_null, ARG, "newcomm is NULL", (w.comm[0], 0, 0, NULL, NULL))            \
@@ -43,7 +36,7 @@ static void *garbage(void)
     ROW(ncclCommSplit, config_bad, ARG, "config.minCTAs -1", (w.comm[0], 0, 0, &child, &bad))      \
     ROW(ncclCommSplit, config_wild, ARG, "config magic", (w.comm[0], 0, 0, &child, &wild))         \
     ROW(ncclCommShrink, comm_null, ARG, "comm is NULL", (NULL, other, 1, &child, NULL, 0))         \
-    ROW(ncclCommShrink, comm_garbage, ARG, "comm", (garbage(), other, 1, &child, NULL, 0))         \
+    ROW(ncclCommShrink, comm_garbage, ARG, "comm", (world_garbage(), other, 1, &child, NULL, 0))   \
     ROW(ncclCommShrink, comm_ended, ARG, "is no live", (ended, other, 1, &child, NULL, 0))         \
     ROW(ncclCommShrink, comm_finalized, USE, "finalized", (done, other, 1, &child, NULL, 0))       \
     ROW(ncclCommShrink, out_null, ARG, "newcomm", (w.comm[0], other, 1, NULL, NULL, 0))            \
@@ -65,11 +58,11 @@ static void *garbage(void)
         (w.comm[0], other, 1, &child, NULL, -1))                                                   \
     ROW(ncclCommShrink, config_bad, ARG, "minCTAs", (w.comm[0], other, 1, &child, &bad, 0))        \
     ROW(ncclCommGetUniqueId, comm_null, ARG, "comm is NULL", (NULL, &id))                          \
-    ROW(ncclCommGetUniqueId, comm_garbage, ARG, "comm", (garbage(), &id))                          \
+    ROW(ncclCommGetUniqueId, comm_garbage, ARG, "comm", (world_garbage(), &id))                    \
     ROW(ncclCommGetUniqueId, comm_ended, ARG, "is no live", (ended, &id))                          \
     ROW(ncclCommGetUniqueId, comm_finalized, USE, "is finalized", (done, &id))                     \
     ROW(ncclCommGetUniqueId, out_null, ARG, "uniqueId is NULL", (w.comm[0], NULL))                 \
-    ROW(ncclCommGrow, comm_garbage, ARG, "comm", (garbage(), 4, &id, -1, &child, NULL))            \
+    ROW(ncclCommGrow, comm_garbage, ARG, "comm", (world_garbage(), 4, &id, -1, &child, NULL))      \
     ROW(ncclCommGrow, comm_ended, ARG, "is no live", (ended, 4, NULL, -1, &child, NULL))           \
     ROW(ncclCommGrow, comm_finalized, USE, "is finalized", (done, 4, NULL, -1, &child, NULL))      \
     ROW(ncclCommGrow, out_null, ARG, "newcomm is NULL", (w.comm[0], 4, NULL, -1, NULL, NULL))      \
@@ -90,13 +83,13 @@ static void *garbage(void)
     ROW(ncclCommGrow, new_nranks, ARG, "nRanks 1 is below 2", (NULL, 1, &id, 0, &child, NULL))     \
     ROW(ncclCommGrow, config_bad, ARG, "minCTAs", (w.comm[0], 4, NULL, -1, &child, &bad))          \
     ROW(ncclCommGrow, new_config_bad, ARG, "minCTAs", (NULL, 4, &id, 3, &child, &bad))             \
-    ROW(ncclCommRevoke, comm_garbage, ARG, "comm", (garbage(), 0))                                 \
+    ROW(ncclCommRevoke, comm_garbage, ARG, "comm", (world_garbage(), 0))                           \
     ROW(ncclCommRevoke, comm_ended, ARG, "is no live", (ended, 0))                                 \
     ROW(ncclCommRevoke, flags, ARG, "revokeFlags 0x4 is not 0", (w.comm[0], 4))                    \
     ROW(ncclCommRevoke, finalized, ARG, "is already finalized", (done, 0))                         \
     ROW(ncclCommRevoke, again, ARG, "already revoked", (revoked, 0))                               \
     ROW(ncclCommSuspend, comm_null, ARG, "comm is NULL", (NULL, NCCL_SUSPEND_MEM))                 \
-    ROW(ncclCommSuspend, comm_garbage, ARG, "comm", (garbage(), NCCL_SUSPEND_MEM))                 \
+    ROW(ncclCommSuspend, comm_garbage, ARG, "comm", (world_garbage(), NCCL_SUSPEND_MEM))           \
     ROW(ncclCommSuspend, finalized, USE, "is finalized", (done, NCCL_SUSPEND_MEM))                 \
     ROW(ncclCommSuspend, revoked, USE, "is revoked", (revoked, NCCL_SUSPEND_MEM))                  \
     ROW(ncclCommSuspend, flags, ARG, "flags 0x3 has bits", (w.comm[0], 3))                         \
@@ -106,7 +99,8 @@ static void *garbage(void)
     ROW(ncclCommResume, awake, USE, "rank 1: comm", (w.comm[1]))                                   \
     ROW(ncclCommResume, finalized, USE, "is finalized, not suspended", (done))                     \
     ROW(ncclCommMemStats, comm_null, ARG, "comm is NULL", (NULL, ncclStatGpuMemTotal, &number))    \
-    ROW(ncclCommMemStats, comm_garbage, ARG, "comm", (garbage(), ncclStatGpuMemTotal, &number))    \
+    ROW(ncclCommMemStats, comm_garbage, ARG, "comm",                                               \
+        (world_garbage(), ncclStatGpuMemTotal, &number))                                           \
     ROW(ncclCommMemStats, out_null, ARG, "value is NULL", (w.comm[0], ncclStatGpuMemTotal, NULL))  \
     ROW(ncclCommMemStats, stat_n, ARG, "stat 4 is not in [0, 3]",                                  \
         (w.comm[0], (ncclCommMemStat_t)4, &number))                                                \

@@ -21,13 +21,6 @@ static float scalar = 2;
 static int devices_low[2] = {0, -1};
 static int devices_high[2] = {0, 4096};
 
-static void *garbage(void)
-{
-    static uint64_t bytes[4096 / sizeof(uint64_t)];
-    memset(bytes, 0xa5, sizeof bytes);
-    return bytes;
-}
-
 #define ARG ncclInvalidArgument
 #define USE ncclInvalidUsage
 
@@ -59,30 +52,30 @@ static void *garbage(void)
     ROW(ncclCommInitAll, ndev_lowest, ARG, "ndev -2147483648", (many, INT_MIN, NULL))              \
     ROW(ncclCommInitAll, device_low, ARG, "devlist[1] -1 is not", (many, 2, devices_low))          \
     ROW(ncclCommInitAll, device_high, ARG, "devlist[1] 4096 is not", (many, 2, devices_high))      \
-    ROW(ncclCommFinalize, garbage, ARG, "comm", (garbage()))                                       \
-    ROW(ncclCommDestroy, garbage, ARG, "comm", (garbage()))                                        \
-    ROW(ncclCommAbort, garbage, ARG, "comm", (garbage()))                                          \
+    ROW(ncclCommFinalize, garbage, ARG, "comm", (world_garbage()))                                 \
+    ROW(ncclCommDestroy, garbage, ARG, "comm", (world_garbage()))                                  \
+    ROW(ncclCommAbort, garbage, ARG, "comm", (world_garbage()))                                    \
     ROW(ncclCommCount, comm_null, ARG, "comm", (NULL, &number))                                    \
-    ROW(ncclCommCount, comm_garbage, ARG, "comm", (garbage(), &number))                            \
+    ROW(ncclCommCount, comm_garbage, ARG, "comm", (world_garbage(), &number))                      \
     ROW(ncclCommCount, out_null, ARG, "count is NULL", (w.comm[0], NULL))                          \
     ROW(ncclCommUserRank, comm_null, ARG, "comm", (NULL, &number))                                 \
-    ROW(ncclCommUserRank, comm_garbage, ARG, "comm", (garbage(), &number))                         \
+    ROW(ncclCommUserRank, comm_garbage, ARG, "comm", (world_garbage(), &number))                   \
     ROW(ncclCommUserRank, out_null, ARG, "rank is NULL", (w.comm[0], NULL))                        \
     ROW(ncclCommCuDevice, comm_null, ARG, "comm", (NULL, &number))                                 \
-    ROW(ncclCommCuDevice, comm_garbage, ARG, "comm", (garbage(), &number))                         \
+    ROW(ncclCommCuDevice, comm_garbage, ARG, "comm", (world_garbage(), &number))                   \
     ROW(ncclCommCuDevice, out_null, ARG, "device is NULL", (w.comm[0], NULL))                      \
     ROW(ncclCommGetAsyncError, comm_null, ARG, "comm", (NULL, &async))                             \
-    ROW(ncclCommGetAsyncError, comm_garbage, ARG, "comm", (garbage(), &async))                     \
+    ROW(ncclCommGetAsyncError, comm_garbage, ARG, "comm", (world_garbage(), &async))               \
     ROW(ncclCommGetAsyncError, out_null, ARG, "asyncError is NULL", (w.comm[0], NULL))             \
     ROW(ncclMemAlloc, out_null, ARG, "ptr is NULL", (NULL, 64))                                    \
     ROW(ncclCommRegister, comm_null, ARG, "comm", (NULL, w.in[0], 64, &handle))                    \
-    ROW(ncclCommRegister, comm_garbage, ARG, "comm", (garbage(), w.in[0], 64, &handle))            \
+    ROW(ncclCommRegister, comm_garbage, ARG, "comm", (world_garbage(), w.in[0], 64, &handle))      \
     ROW(ncclCommRegister, out_null, ARG, "handle is NULL", (w.comm[0], w.in[0], 64, NULL))         \
     ROW(ncclCommRegister, buff_null, ARG, "buff is NULL", (w.comm[0], NULL, 64, &handle))          \
     ROW(ncclCommRegister, size_zero, ARG, "size is 0", (w.comm[0], w.in[0], 0, &handle))           \
-    ROW(ncclCommDeregister, comm_null, ARG, "comm", (NULL, garbage()))                             \
-    ROW(ncclCommDeregister, comm_garbage, ARG, "comm", (garbage(), garbage()))                     \
-    ROW(ncclCommDeregister, unknown, USE, "handle", (w.comm[0], garbage()))                        \
+    ROW(ncclCommDeregister, comm_null, ARG, "comm", (NULL, world_garbage()))                       \
+    ROW(ncclCommDeregister, comm_garbage, ARG, "comm", (world_garbage(), world_garbage()))         \
+    ROW(ncclCommDeregister, unknown, USE, "handle", (w.comm[0], world_garbage()))                  \
     ROW(ncclRedOpCreatePreMulSum, comm_null, ARG, "comm",                                          \
         (&op, &scalar, ncclFloat32, ncclScalarHostImmediate, NULL))                                \
     ROW(ncclRedOpCreatePreMulSum, out_null, ARG, "op is NULL",                                     \
@@ -96,7 +89,7 @@ static void *garbage(void)
     ROW(ncclRedOpCreatePreMulSum, residence_high, ARG, "residence 2 is",                           \
         (&op, &scalar, ncclFloat32, (ncclScalarResidence_t)2, w.comm[0]))                          \
     ROW(ncclRedOpDestroy, comm_null, ARG, "comm", (ncclMaxRedOp, NULL))                            \
-    ROW(ncclRedOpDestroy, comm_garbage, ARG, "comm", (ncclMaxRedOp, garbage()))                    \
+    ROW(ncclRedOpDestroy, comm_garbage, ARG, "comm", (ncclMaxRedOp, world_garbage()))              \
     ROW(ncclRedOpDestroy, builtin, ARG, "0", (ncclSum, w.comm[0]))                                 \
     ROW(ncclRedOpDestroy, last_builtin, ARG, "4", (ncclAvg, w.comm[0]))                            \
     ROW(ncclRedOpDestroy, unknown, ARG, "5", (ncclNumOps, w.comm[0]))                              \
