@@ -5,9 +5,9 @@
  * is counted by one rank: a FIFO by the one that receives in it (of an executor the lowest rank in
  * the process), the rest by the lowest rank of the process, or of the executor.
  *
- * What lies in the rings of FIFOs is of no use between operations: their flags count up for ever and
- * stay, and a ring that reads as zeros is a new one (kernel/ll.h). So the pages of rings go back to
- * the system while all ranks are idle, and come again when they are written.
+ * What lies in the rings of FIFOs is of no use between operations: their flags count up for ever
+ * and stay, and a ring that reads as zeros is a new one (kernel/ll.h). So the pages of rings go
+ * back to the system while all ranks are idle, and come again when they are written.
  */
 #define _GNU_SOURCE
 #include "base/alloc.h"
